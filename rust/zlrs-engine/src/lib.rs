@@ -1,0 +1,2 @@
+//! KV memory, plan, step, sampling, generation.
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! CPU kernels under one written specification: naive, AVX2; one thread pool.

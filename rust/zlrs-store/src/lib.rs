@@ -1,0 +1,2 @@
+//! SQLite store, audit chain, writer thread; one trait for every store.
+#![forbid(unsafe_code)]
