@@ -1,1 +1,30 @@
-//! CPU kernels under one written specification: naive, AVX2; one thread pool.
+//! The arithmetic of the engine on CPUs: matrix products of GGUF weights, norms, activations, RoPE,
+//! attention over the KV arena, and the one thread pool that runs them.
+//!
+//! Every operation is specified once, in plain scalar code, in [`naive`]. A faster path for an instruction
+//! set must equal it bit for bit, so a result depends on its inputs alone: never on the number of threads,
+//! on how many rows share a call, or on the machine. [`NUMERICS_VERSION`] numbers the specification.
+
+mod attention;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod elementwise;
+mod error;
+mod isa;
+mod kv;
+mod matmul;
+mod matrix;
+pub mod naive;
+mod pool;
+mod rope;
+mod scratch;
+mod types;
+
+pub use error::KernelError;
+pub use isa::Isa;
+pub use scratch::Scratch;
+pub use types::TensorType;
+
+/// The version of the rules in [`naive`]. Values computed under another number (a saved KV cache, for
+/// example) are not reused, because they may differ in the last bits.
+pub const NUMERICS_VERSION: u32 = 1;

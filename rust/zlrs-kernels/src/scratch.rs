@@ -1,0 +1,16 @@
+//! Working memory that calls reuse, so that a step of the engine allocates nothing once it is warm.
+
+/// Buffers that grow to the largest call seen and stay. One per engine thread; contents mean nothing between
+/// calls.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// Per-worker tiles of [`attention`](crate::attention).
+    pub(crate) attention: Vec<f32>,
+}
+
+impl Scratch {
+    /// Empty buffers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
