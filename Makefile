@@ -1,0 +1,69 @@
+# The single entry for people and for continuous integration. `make help` lists what there is.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE ?= 1
+TEST_MODEL := smollm2-135m-instruct-q4_1
+DEMO_MODEL ?= qwen2.5-coder-0.5b-instruct-q4_k_m
+
+.PHONY: help setup run test test-rust test-python lint format bench docs wheel lock exactness conformance clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | column -t -s '|'
+
+setup:  ## Virtual environment, packages, release build
+	@$(PYTHON) scripts/setup.py
+
+run: setup  ## Engine and sidecar answer real questions (KEEP=1 leaves them running until Ctrl-C)
+	@$(BIN)/zlrs models pull $(DEMO_MODEL)
+	@$(BIN)/python examples/support_desk.py --model $(DEMO_MODEL) $(if $(KEEP),--keep)
+
+test: setup  ## All tests of tiers T0 and T1
+	@$(BIN)/zlrs models pull $(TEST_MODEL)
+	@$(MAKE) --no-print-directory test-rust test-python
+
+test-rust:
+	@cargo test --release --locked --workspace --quiet
+
+test-python:
+	@$(BIN)/python -m pytest -q -m "not t2"
+
+lint: setup  ## Formatting, lints, types, the stub against the binary; warnings are errors
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/python -m mypy.stubtest zlrs._core --mypy-config-file pyproject.toml --concise
+	@cargo fmt --all --check
+	@cargo clippy --release --locked --workspace --all-targets --quiet -- -D warnings
+
+format:  ## Format everything
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+	@cargo fmt --all
+
+bench: setup  ## Figures of this machine, written to docs/benchmarks/ (nothing else should run)
+	@$(BIN)/zlrs models pull $(DEMO_MODEL)
+	@$(BIN)/python benches/engine_speed.py --model $(DEMO_MODEL)
+	@$(BIN)/python benches/sidecar_overhead.py
+
+docs: setup  ## Regenerate the reference pages
+	@$(BIN)/python scripts/generate_docs.py
+
+wheel: setup  ## Both distributions for publishing, in dist/
+	@rm -rf dist
+	@$(BIN)/python -m maturin build --profile dist --locked --quiet --out dist
+	@$(BIN)/python -m hatchling build -d ../dist -t wheel 2>/dev/null || (cd proxy && ../$(BIN)/python -m hatchling build -d ../dist -t wheel)
+	@ls -l dist
+
+exactness: setup  ## The long suites of exactness (tier T2)
+	@$(BIN)/zlrs models pull $(DEMO_MODEL)
+	@$(BIN)/python -m pytest -q -m t2 tests/exactness
+
+conformance: setup  ## The long suites of the two protocols (tier T2)
+	@$(BIN)/zlrs models pull $(DEMO_MODEL)
+	@$(BIN)/python -m pytest -q -m t2 tests/conformance tests/faults
+
+lock: setup  ## Renew requirements/dev.txt from what is installed
+	@$(BIN)/python scripts/lock.py
+
+clean:  ## Remove everything that was built here
+	@rm -rf target .venv dist python/zlrs/_core*.so

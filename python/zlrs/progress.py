@@ -1,0 +1,102 @@
+"""Progress for long work: a bar on a terminal, a line now and then elsewhere, silence when asked.
+
+`ZLRS_NO_PROGRESS` (any value) silences it; `NO_COLOR` is honoured by rich. Everything goes to stderr, so
+that standard output stays data.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+PLAIN_INTERVAL_S = 5.0
+"""Seconds between lines where there is no terminal."""
+
+
+def _bytes(count: float) -> str:
+    """Bytes for people: `491.4 MB`."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:  # noqa: PLR2004 - decimal units
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.2f} GB"
+
+
+class Progress:
+    """One task counted in bytes.
+
+    Use as a context manager and call `update(done_bytes)`; going backwards is allowed (a part that failed its
+    check starts again). Cheap enough to be called per buffer.
+    """
+
+    def __init__(self, label: str, total_bytes: int) -> None:
+        self._label = label
+        self._total = max(total_bytes, 1)
+        self._silent = "ZLRS_NO_PROGRESS" in os.environ
+        self._terminal = sys.stderr.isatty() and not self._silent
+        self._started = self._printed = time.monotonic()
+        self._done = 0
+        self._bar: object = None
+
+    def __enter__(self) -> Self:
+        if self._terminal:
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+            from rich.progress import TransferSpeedColumn
+
+            bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                DownloadColumn(),
+                TransferSpeedColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+            self._task = bar.add_task(self._label, total=self._total)
+            bar.start()
+            self._bar = bar
+        elif not self._silent:
+            print(f"{self._label}: {_bytes(self._total)}", file=sys.stderr, flush=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        from_start = time.monotonic() - self._started
+        if self._terminal:
+            from rich.progress import Progress as Bar
+
+            if isinstance(self._bar, Bar):
+                self._bar.stop()
+        elif not self._silent and error is None:
+            print(f"{self._label}: done in {from_start:.1f} s", file=sys.stderr, flush=True)
+
+    def update(self, done_bytes: int) -> None:
+        """Set how many bytes of the total are done."""
+        self._done = done_bytes
+        if self._terminal:
+            from rich.progress import Progress as Bar
+
+            if isinstance(self._bar, Bar):
+                self._bar.update(self._task, completed=done_bytes)
+            return
+        now = time.monotonic()
+        if not self._silent and now - self._printed >= PLAIN_INTERVAL_S:
+            self._printed = now
+            percent = 100 * done_bytes // self._total
+            print(
+                f"{self._label}: {percent} % ({_bytes(done_bytes)} of {_bytes(self._total)})",
+                file=sys.stderr,
+                flush=True,
+            )
