@@ -96,6 +96,11 @@ pub enum KernelError {
         /// The panic's message.
         message: String,
     },
+    /// A job tried to run another job on the pool that runs it.
+    #[error(
+        "a job of the thread pool may not start another job on the same pool; start it after the first has ended"
+    )]
+    PoolNested,
     /// The process was forked after the pool was made; the child has none of its threads.
     #[error(
         "the thread pool belongs to process {owner}, this is process {current}: load the engine after forking, or start workers by spawn"

@@ -22,6 +22,7 @@ mod types;
 
 pub use error::KernelError;
 pub use isa::Isa;
+pub use pool::{DEFAULT_SPIN_ROUNDS, MAX_THREADS, Pool};
 pub use scratch::Scratch;
 pub use types::TensorType;
 
