@@ -14,7 +14,9 @@ mod isa;
 mod kv;
 mod matmul;
 mod matrix;
+mod memory;
 pub mod naive;
+mod output;
 mod pool;
 mod rope;
 mod scratch;
@@ -22,6 +24,8 @@ mod types;
 
 pub use error::KernelError;
 pub use isa::Isa;
+pub use matmul::matmul;
+pub use matrix::{Matrix, ReadRows};
 pub use pool::{DEFAULT_SPIN_ROUNDS, MAX_THREADS, Pool};
 pub use scratch::Scratch;
 pub use types::TensorType;

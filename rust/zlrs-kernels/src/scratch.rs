@@ -1,10 +1,14 @@
 //! Working memory that calls reuse, so that a step of the engine allocates nothing once it is warm.
 
+use crate::naive::quantise::Activations;
+
 /// Buffers that grow to the largest call seen and stay. One per engine thread; contents mean nothing between
 /// calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// Per-worker tiles of [`attention`](crate::attention).
+    /// Quantised rows of [`matmul`](crate::matmul()), plain.
+    pub(crate) activations: Activations,
+    /// Per-worker tiles of [`attention`](crate::attention()).
     pub(crate) attention: Vec<f32>,
 }
 

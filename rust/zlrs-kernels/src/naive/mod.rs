@@ -5,6 +5,10 @@
 
 pub mod activation;
 pub mod attention;
+pub mod decode;
+pub mod dot;
 pub mod exponential;
+pub mod matmul;
 pub mod norm;
+pub mod quantise;
 pub mod rope;
