@@ -1,0 +1,271 @@
+"""`Engine`: a model from a file, asked from Python. No web server is imported here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, cast
+
+from zlrs import _core
+from zlrs.models import resolve
+from zlrs.progress import Progress
+from zlrs.streams import AsyncStream, ClosedError, ForkedError, Stream, reraise
+from zlrs.types import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self, Unpack
+
+    from zlrs.native import NativeEngine, NativeGeneration
+    from zlrs.results import Completion
+
+DEFAULT_MAX_TOKENS = 256
+DEFAULT_QUEUE_LIMIT = 64
+
+
+class GenerateOptions(TypedDict, total=False):
+    """How to answer. Left out, an option has the value named here.
+
+    Attributes:
+        max_tokens: At most so many new tokens (256).
+        temperature: 0 … 2; 0 takes the likeliest token each time and is exactly repeatable (0).
+        top_p: Keep the likeliest tokens that make up this share, 0 < p ≤ 1 (1 = all).
+        top_k: Keep so many of the likeliest tokens (0 = all).
+        min_p: Drop tokens less likely than this share of the likeliest one (0 = none).
+        repetition_penalty: Divide scores of tokens already there (1 = off).
+        seed: Repeat a sampled answer; a drawn one is reported in the result.
+        stop: Texts that end the answer and are not part of it.
+        logit_bias: Token id -> addition to its score, -100 … 100.
+        deadline_ms: Give up after so long, time in the queue included.
+    """
+
+    max_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    repetition_penalty: float
+    seed: int | None
+    stop: Sequence[str]
+    logit_bias: Mapping[int, float] | None
+    deadline_ms: int | None
+
+
+class Engine:
+    """One loaded model. Safe to use from several threads and event loops at once; not after a fork.
+
+    Example:
+        >>> engine = Engine.load("qwen2.5-coder-0.5b-instruct-q4_k_m")  # doctest: +SKIP
+        >>> engine.generate("def fib(n):", max_tokens=24).text  # doctest: +SKIP
+    """
+
+    def __init__(self, core: NativeEngine, *, name: str) -> None:
+        self._core = core
+        self._name = name
+        self._process = os.getpid()
+        self._closed = False
+        # One preparation thread: templates and tokens are made off the event loop, in order.
+        self._preparation = ThreadPoolExecutor(max_workers=1, thread_name_prefix="zlrs-prepare")
+
+    @classmethod
+    def load(
+        cls,
+        name_or_path: str | os.PathLike[str],
+        *,
+        threads: int | None = None,
+        context_tokens: int | None = None,
+        kv_bytes: int | None = None,
+        queue_limit: int = DEFAULT_QUEUE_LIMIT,
+        progress: bool | Callable[[int, int], None] = True,
+    ) -> Self:
+        """Load a model; a known name that is not on disk yet is fetched first.
+
+        Args:
+            name_or_path: A name from `zlrs models list`, the path or the URL of a GGUF file.
+            threads: Worker threads, by default the cores this process may use.
+            context_tokens: Longest prompt plus answer, by default the model's own window.
+            kv_bytes: Hard limit of the KV memory.
+            queue_limit: Requests that may wait; one more is refused with `overloaded_error`.
+            progress: A bar on a terminal and plain lines elsewhere, nothing, or your own function of
+                (bytes done, bytes in all).
+
+        Raises:
+            ModelStoreError: The name is unknown or the file cannot be had.
+            ZlrsError: The file is damaged, not supported, or does not fit.
+        """
+        path = resolve(name_or_path)
+        name = _served_name(os.fspath(name_or_path), path)
+        if callable(progress):
+            return cls(_load_core(path, threads, context_tokens, kv_bytes, queue_limit, progress), name=name)
+        if not progress:
+            return cls(_load_core(path, threads, context_tokens, kv_bytes, queue_limit, None), name=name)
+        with Progress(f"loading {name}", path.stat().st_size) as bar:
+
+            def report(done_bytes: int, _total_bytes: int) -> None:
+                bar.update(done_bytes)
+
+            return cls(_load_core(path, threads, context_tokens, kv_bytes, queue_limit, report), name=name)
+
+    @property
+    def name(self) -> str:
+        """What was asked for: the registry's name, or the file's stem."""
+        return self._name
+
+    @property
+    def info(self) -> Mapping[str, str | int | bool]:
+        """Facts of the loaded model: architecture, quantization, file_sha256, context_tokens, threads, …."""
+        return self._usable().info()
+
+    @property
+    def statistics(self) -> Mapping[str, int]:
+        """Counters and levels now: queued, running, kv_blocks_used, tokens_decoded, …."""
+        return self._usable().statistics()
+
+    def prepare(self, prompt: str | Sequence[Message | Mapping[str, str]]) -> list[int]:
+        """Token ids of a prompt.
+
+        Args:
+            prompt: A text, continued as it stands; or messages, put through the model's chat template. A last
+                message of role `assistant` is the beginning of the answer and is continued.
+
+        Raises:
+            ZlrsError: The model has no chat template, or its template refuses these messages.
+        """
+        core = self._usable()
+        try:
+            if isinstance(prompt, str):
+                return core.encode(prompt)
+            turns = [_turn(message) for message in prompt]
+            if turns and turns[-1][0] == "assistant":
+                return core.render(turns[:-1]) + core.encode(turns[-1][1])
+            return core.render(turns)
+        except _core.CoreError as error:
+            reraise(error)
+
+    async def prepare_async(self, prompt: str | Sequence[Message | Mapping[str, str]]) -> list[int]:
+        """As `prepare`, in the preparation thread."""
+        self._usable()
+        return await asyncio.get_running_loop().run_in_executor(self._preparation, self.prepare, prompt)
+
+    def submit(self, ids: Sequence[int], **options: Unpack[GenerateOptions]) -> NativeGeneration:
+        """Queue prepared ids; returns at once. For servers; `stream` and `generate` are for everyone else."""
+        _require_known(options)
+        values = {"max_tokens": DEFAULT_MAX_TOKENS, **options}
+        core = self._usable()
+        try:
+            return core.submit(ids, **cast("GenerateOptions", values))
+        except _core.CoreError as error:
+            reraise(error)
+
+    def stream(
+        self, prompt: str | Sequence[Message | Mapping[str, str]], **options: Unpack[GenerateOptions]
+    ) -> Stream:
+        """Answer piece by piece.
+
+        Returns:
+            An iterator of `Delta`; its `completion` holds the whole at the end. Ctrl-C, `close()` and
+            dropping it cancel the work.
+        """
+        _require_known(options)
+        return Stream(self.submit(self.prepare(prompt), **options))
+
+    def generate(
+        self, prompt: str | Sequence[Message | Mapping[str, str]], **options: Unpack[GenerateOptions]
+    ) -> Completion:
+        """Answer as a whole. Ctrl-C cancels."""
+        with self.stream(prompt, **options) as stream:
+            for _ in stream:
+                pass
+            return stream.completion
+
+    async def stream_async(
+        self, prompt: str | Sequence[Message | Mapping[str, str]], **options: Unpack[GenerateOptions]
+    ) -> AsyncStream:
+        """As `stream`, for the running event loop; cancelling the reading task cancels the work."""
+        _require_known(options)
+        ids = await self.prepare_async(prompt)
+        return AsyncStream(self.submit(ids, **options))
+
+    async def generate_async(
+        self, prompt: str | Sequence[Message | Mapping[str, str]], **options: Unpack[GenerateOptions]
+    ) -> Completion:
+        """As `generate`, for the running event loop; cancelling the task cancels the work."""
+        async with await self.stream_async(prompt, **options) as stream:
+            async for _ in stream:
+                pass
+            return stream.completion
+
+    def close(self) -> None:
+        """Cancel everything and free the model's memory. May be called again."""
+        if not self._closed and os.getpid() == self._process:
+            self._closed = True
+            self._preparation.shutdown(wait=True, cancel_futures=True)
+            self._core.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<zlrs.Engine {self._name}{' (closed)' if self._closed else ''}>"
+
+    def _usable(self) -> NativeEngine:
+        if os.getpid() != self._process:
+            raise ForkedError(self._process)
+        if self._closed:
+            raise ClosedError(f"the engine of {self._name} has been closed. Load it again with Engine.load")
+        return self._core
+
+
+def _load_core(
+    path: Path,
+    threads: int | None,
+    context_tokens: int | None,
+    kv_bytes: int | None,
+    queue_limit: int,
+    progress: Callable[[int, int], None] | None,
+) -> NativeEngine:
+    try:
+        return _core.Engine.load(
+            os.fspath(path),
+            threads=threads,
+            context_tokens=context_tokens,
+            kv_bytes=kv_bytes,
+            queue_limit=queue_limit,
+            progress=progress,
+        )
+    except _core.CoreError as error:
+        reraise(error)
+
+
+def _served_name(given: str, path: Path) -> str:
+    """The name a server shows: what was asked for, or the file's stem for paths and URLs."""
+    is_file = given.endswith(".gguf") or os.sep in given or Path(given) == path
+    return path.stem if is_file else given
+
+
+def _turn(message: Message | Mapping[str, str]) -> tuple[str, str]:
+    if isinstance(message, Message):
+        return message.role, message.content
+    try:
+        role, content = message["role"], message["content"]
+    except (KeyError, TypeError) as error:
+        raise TypeError(f"a message needs `role` and `content`, both texts (given {message!r})") from error
+    if not isinstance(role, str) or not isinstance(content, str):
+        raise TypeError(f"`role` and `content` of a message are texts (given {message!r})")
+    return role, content
+
+
+def _require_known(options: Mapping[str, object]) -> None:
+    known = GenerateOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise TypeError(f"unknown option `{name}`; known: {', '.join(known)}")

@@ -1,0 +1,80 @@
+"""What the Python face uses of `zlrs._core`, as protocols: the native engine and the tests' stand-in fit both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class NativeGeneration(Protocol):
+    """One running or queued answer; dropping it cancels it."""
+
+    @property
+    def input_tokens(self) -> int: ...
+
+    def fileno(self) -> int:
+        """An eventfd, readable while events wait."""
+
+    def drain(self) -> Sequence[object]:
+        """Events since the last call, without blocking; clears the eventfd. Raises `CoreError` on failure."""
+
+    def wait(self, timeout_ms: int) -> Sequence[object]:
+        """As `drain`, after waiting up to `timeout_ms` for the first event without the interpreter lock."""
+
+    def cancel(self) -> None:
+        """Stop as soon as the current layer is done."""
+
+
+class NativeEngine(Protocol):
+    """One loaded model."""
+
+    def info(self) -> Mapping[str, str | int | bool]: ...
+
+    def encode(self, text: str) -> list[int]: ...
+
+    def decode(self, ids: Sequence[int]) -> bytes: ...
+
+    def render(self, messages: Sequence[tuple[str, str]], *, add_generation_prompt: bool = True) -> list[int]: ...
+
+    def submit(
+        self,
+        ids: Sequence[int],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+        logit_bias: Mapping[int, float] | None = None,
+        deadline_ms: int | None = None,
+    ) -> NativeGeneration: ...
+
+    def statistics(self) -> Mapping[str, int]: ...
+
+    def close(self) -> None: ...
+
+
+class NativeDelta(Protocol):
+    """New text, always whole characters."""
+
+    text: str
+    ids: list[int]
+
+
+class NativeFinished(Protocol):
+    """The last event of a generation."""
+
+    reason: str
+    stop_sequence: str | None
+    input_tokens: int
+    output_tokens: int
+    seed: int
+    queue_ms: float
+    prefill_ms: float
+    decode_ms: float
+    first_token_ms: float

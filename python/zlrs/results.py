@@ -1,0 +1,102 @@
+"""What an engine answers: pieces while it runs, the whole at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zlrs.native import NativeDelta, NativeFinished
+
+FinishReason = Literal["stop", "stop_sequence", "max_tokens", "cancelled", "deadline", "context"]
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A piece of the answer: whole characters, and the ids of the tokens that it completed."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Counted tokens. `input_tokens` is the whole prompt, template included."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Where the time went, in milliseconds. `first_token_ms` counts from the submission."""
+
+    queue_ms: float
+    prefill_ms: float
+    decode_ms: float
+    first_token_ms: float
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A finished answer.
+
+    Attributes:
+        text: All of it, without the stop sequence.
+        token_ids: Ids of the generated tokens that the text came from.
+        finish_reason: `stop` (the model ended), `stop_sequence`, `max_tokens`, `context` (the window is
+            full), `cancelled` or `deadline`.
+        stop_sequence: Which one ended it.
+        usage: Counted tokens.
+        seed: The one that was used; drawn where none was given. The same seed gives the same text.
+        timings: Milliseconds by part.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    stop_sequence: str | None
+    usage: Usage
+    seed: int
+    timings: Timings
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The end of a stream: a `Completion` without its text."""
+
+    finish_reason: FinishReason
+    stop_sequence: str | None
+    usage: Usage
+    seed: int
+    timings: Timings
+
+    def with_deltas(self, deltas: Iterable[Delta]) -> Completion:
+        """Join the pieces to the whole."""
+        pieces = list(deltas)
+        return Completion(
+            text="".join(piece.text for piece in pieces),
+            token_ids=tuple(token for piece in pieces for token in piece.token_ids),
+            finish_reason=self.finish_reason,
+            stop_sequence=self.stop_sequence,
+            usage=self.usage,
+            seed=self.seed,
+            timings=self.timings,
+        )
+
+
+def event_from_native(event: object) -> Delta | Finish:
+    """Turn an event of the native module into ours."""
+    if hasattr(event, "reason"):
+        end = cast("NativeFinished", event)
+        return Finish(
+            finish_reason=cast("FinishReason", end.reason),
+            stop_sequence=end.stop_sequence,
+            usage=Usage(end.input_tokens, end.output_tokens),
+            seed=end.seed,
+            timings=Timings(end.queue_ms, end.prefill_ms, end.decode_ms, end.first_token_ms),
+        )
+    piece = cast("NativeDelta", event)
+    return Delta(piece.text, tuple(piece.ids))

@@ -1,0 +1,153 @@
+"""The request bodies of the Messages and Chat APIs as far as the engine understands them.
+
+Parsing is strict about types and open about names: a field that is not listed is tolerated, as both protocols
+ask of a server, and reported by `unknown_fields` so that it can be counted and logged. What a field may
+contain beyond its type is checked in `zlrs.server`, where errors can name the field and the way out.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+ABSENT = Raw(b"null")
+"""An untyped field that was left out; an explicit `null` means the same."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One turn for `Engine.generate`: plain text with its role."""
+
+    role: str
+    content: str
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A content block of either protocol; only `type: "text"` has meaning here.
+
+    `cache_control` and `citations` are accepted and ignored: they change cost, never the answer.
+    """
+
+    type: str
+    text: Union[str, None, UnsetType] = UNSET
+
+
+Content = Union[str, list[Block], None]
+
+
+class MessagesTurn(msgspec.Struct, frozen=True):
+    """One entry of `messages` in the Messages API."""
+
+    role: str
+    content: Union[str, list[Block]]
+
+
+class Thinking(msgspec.Struct, frozen=True):
+    """`thinking`: the engine has none, so only `disabled` is accepted."""
+
+    type: str
+
+
+class OutputConfig(msgspec.Struct, frozen=True):
+    """`output_config`: effort is a hint without effect here, a format is refused."""
+
+    effort: Union[str, None] = None
+    format: Union[dict[str, Raw], None] = None
+
+
+class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Body of `POST /v1/messages`; of `/v1/messages/count_tokens` only the part that makes the prompt.
+
+    `seed`, `min_p`, `repetition_penalty` and an absent `max_tokens` are extensions.
+    """
+
+    model: str
+    messages: list[MessagesTurn]
+    system: Union[str, list[Block], None] = None
+    max_tokens: Union[int, None] = None
+    stop_sequences: Union[list[str], None] = None
+    stream: Union[bool, str, None] = None
+    temperature: Union[float, None] = None
+    top_p: Union[float, None] = None
+    top_k: Union[int, None] = None
+    seed: Union[int, None] = None
+    min_p: Union[float, None] = None
+    repetition_penalty: Union[float, None] = None
+    thinking: Union[Thinking, None] = None
+    output_config: Union[OutputConfig, None] = None
+    tools: Union[list[Raw], None] = None
+    tool_choice: Raw = ABSENT
+    container: Raw = ABSENT
+    mcp_servers: Union[list[Raw], None] = None
+    metadata: Union[dict[str, Raw], None] = None
+    service_tier: Union[str, None] = None
+    cache_control: Union[dict[str, Raw], None] = None
+
+
+class ChatTurn(msgspec.Struct, frozen=True):
+    """One entry of `messages` in the Chat API."""
+
+    role: str
+    content: Content = None
+    tool_calls: Union[list[Raw], None] = None
+    function_call: Raw = ABSENT
+    audio: Raw = ABSENT
+
+
+class StreamOptions(msgspec.Struct, frozen=True):
+    """`stream_options` of the Chat API."""
+
+    include_usage: Union[bool, None] = None
+
+
+class ResponseFormat(msgspec.Struct, frozen=True):
+    """`response_format`: only `text` is accepted."""
+
+    type: str
+
+
+class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Body of `POST /v1/chat/completions`. `top_k`, `min_p` and `repetition_penalty` are extensions."""
+
+    model: str
+    messages: list[ChatTurn]
+    max_tokens: Union[int, None] = None
+    max_completion_tokens: Union[int, None] = None
+    stop: Union[str, list[str], None] = None
+    stream: Union[bool, str, None] = None
+    stream_options: Union[StreamOptions, None] = None
+    temperature: Union[float, None] = None
+    top_p: Union[float, None] = None
+    top_k: Union[int, None] = None
+    min_p: Union[float, None] = None
+    repetition_penalty: Union[float, None] = None
+    frequency_penalty: Union[float, None] = None
+    presence_penalty: Union[float, None] = None
+    seed: Union[int, None] = None
+    n: Union[int, None] = None
+    logit_bias: Union[dict[str, float], None] = None
+    logprobs: Union[bool, None] = None
+    top_logprobs: Union[int, None] = None
+    response_format: Union[ResponseFormat, None] = None
+    tools: Union[list[Raw], None] = None
+    tool_choice: Raw = ABSENT
+    functions: Union[list[Raw], None] = None
+    function_call: Raw = ABSENT
+    modalities: Union[list[str], None] = None
+    audio: Raw = ABSENT
+    web_search_options: Raw = ABSENT
+    prediction: Raw = ABSENT
+    user: Union[str, None] = None
+    store: Union[bool, None] = None
+    metadata: Union[dict[str, Raw], None] = None
+    service_tier: Union[str, None] = None
+    parallel_tool_calls: Union[bool, None] = None
+    reasoning_effort: Union[str, None] = None
+
+
+def unknown_fields(body: bytes, request: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Top-level names in `body` that `request` does not list, in order of appearance. O(len(body))."""
+    known = request.__struct_fields__
+    given = msgspec.json.decode(body, type=dict[str, Raw])
+    return tuple(name for name in given if name not in known)
