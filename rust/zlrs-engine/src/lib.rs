@@ -1,2 +1,19 @@
 //! KV memory, plan, step, sampling, generation.
+//!
+//! A request goes admit, plan, step, emit: [`scheduler`] holds the queue and the engine thread, [`plan`] says
+//! what a step computes, a [`backend::Backend`] computes it, [`sampling`] chooses tokens, [`text`] turns them
+//! into text that never splits a character.
 #![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod clock;
+mod error;
+pub mod kv;
+pub mod plan;
+pub mod sampling;
+pub mod scheduler;
+pub mod text;
+pub mod vocabulary;
+
+pub use error::EngineError;
+pub use scheduler::{Event, FinishReason, Finished, Generation, Request, Statistics, Timings, Usage};

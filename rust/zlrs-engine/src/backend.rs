@@ -1,0 +1,60 @@
+//! What a device must be able to do.
+
+use zlrs_kernels::KernelError;
+
+use crate::plan::Plan;
+
+/// Why a step gave no logits.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// `interrupt` said so. The blocks of the step's rows hold nothing of use.
+    #[error("the step was interrupted")]
+    Interrupted,
+    /// A kernel refused or failed.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The plan asks for something this backend cannot do, or contradicts itself.
+    #[error("the plan cannot be computed: {what}")]
+    Plan {
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// Sizes of the loaded model that the engine plans with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Logits in a row.
+    pub vocabulary: usize,
+    /// Most positions of a sequence.
+    pub context_tokens: usize,
+    /// Bytes of one KV block over all layers.
+    pub block_bytes: usize,
+    /// Blocks in the KV memory.
+    pub blocks: usize,
+    /// Most rows of a plan.
+    pub max_rows: usize,
+}
+
+/// A device with the model's weights and the KV memory. Used by one thread.
+pub trait Backend: Send {
+    /// Sizes, fixed for the life of the backend.
+    fn shape(&self) -> Shape;
+
+    /// Computes the rows of `plan`: stores their keys and values, and returns the logits that follow each row
+    /// that wants them, `[logits_rows][vocabulary]`, in the order of the rows.
+    ///
+    /// `interrupt` is asked at least once a layer; when it is true the step ends early. Allocates nothing once
+    /// steps of that size have been computed.
+    ///
+    /// # Errors
+    /// [`BackendError`]. After [`BackendError::Kernel`] or a panic, [`Backend::recover`] comes first.
+    fn step(&mut self, plan: &Plan, interrupt: &dyn Fn() -> bool) -> Result<&[f32], BackendError>;
+
+    /// Makes the backend usable after a step that failed or panicked: a poisoned thread pool is replaced.
+    ///
+    /// # Errors
+    /// [`BackendError`] if that failed too.
+    fn recover(&mut self) -> Result<(), BackendError>;
+}

@@ -1,0 +1,142 @@
+//! Everything that can go wrong in this crate, in one enum.
+
+use zlrs_kernels::KernelError;
+use zlrs_model::ModelError;
+
+use crate::kv::ArenaError;
+use crate::sampling::SamplingError;
+use crate::text::StopError;
+
+/// Why a load, a request or a call was refused or failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The model file is missing, damaged or of a kind that is not supported.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The thread pool or the instruction set could not be set up.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// An option of the load is out of range.
+    #[error("{name} is {given}; allowed: {allowed}")]
+    Option {
+        /// The option.
+        name: &'static str,
+        /// The value given.
+        given: usize,
+        /// Its range, and what to do.
+        allowed: String,
+    },
+    /// The KV memory cannot be made, or has no free block.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// A sampling parameter is wrong, or the model's logits are not finite.
+    #[error(transparent)]
+    Sampling(#[from] SamplingError),
+    /// A stop sequence is wrong.
+    #[error(transparent)]
+    Stop(#[from] StopError),
+    /// A prompt of no tokens.
+    #[error("the prompt is empty; give at least one token")]
+    EmptyPrompt,
+    /// `max_tokens` is 0.
+    #[error("max_tokens is 0; ask for at least 1")]
+    NoTokens,
+    /// A prompt token the model does not have.
+    #[error("prompt token {index} is {id}, but the model has tokens 0 to {}", vocabulary - 1)]
+    UnknownToken {
+        /// Its index in the prompt.
+        index: usize,
+        /// The id given.
+        id: u32,
+        /// Number of tokens the model has.
+        vocabulary: usize,
+    },
+    /// The prompt leaves no room in the window for one token of answer.
+    #[error("prompt is too long: {tokens} tokens > {maximum} maximum")]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Most tokens a prompt may have.
+        maximum: usize,
+    },
+    /// The window would allow the request, the KV memory does not.
+    #[error(
+        "{tokens} prompt tokens and {max_tokens} tokens of answer need more than the {capacity} tokens that {kv_bytes} bytes of KV memory hold; lower max_tokens, shorten the prompt or load with a larger kv_bytes"
+    )]
+    ContextOverflow {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Tokens of answer that were asked for, clipped to the window.
+        max_tokens: usize,
+        /// Tokens the KV memory holds.
+        capacity: usize,
+        /// Its bytes.
+        kv_bytes: usize,
+    },
+    /// As many requests wait as are allowed to.
+    #[error("{limit} requests are waiting, which is the limit; try again later")]
+    QueueFull {
+        /// The limit.
+        limit: usize,
+    },
+    /// The model file has no chat template.
+    #[error("the model has no chat template; tokenize the prompt with encode instead")]
+    NoTemplate,
+    /// The engine was closed.
+    #[error("the engine is closed; load it again")]
+    Closed,
+    /// The process was forked after the load; the child has none of the engine's threads.
+    #[error(
+        "the engine belongs to process {owner}, this is process {current}: load it after forking, or start workers by spawn"
+    )]
+    Forked {
+        /// The process that loaded the engine.
+        owner: u32,
+        /// The process that called.
+        current: u32,
+    },
+    /// The backend could not compute a step.
+    #[error("a step of the model failed: {message}")]
+    Step {
+        /// What the backend reported.
+        message: String,
+    },
+    /// A step panicked. The request is lost, the engine goes on.
+    #[error(
+        "a step of the model failed unexpectedly ({message}); the engine has been reset, later requests work"
+    )]
+    Panicked {
+        /// The panic's message.
+        message: String,
+    },
+    /// The operating system refused a file descriptor or a thread.
+    #[error("{what} failed: {source}")]
+    System {
+        /// What was asked of the system.
+        what: &'static str,
+        /// Its answer.
+        source: std::io::Error,
+    },
+}
+
+impl EngineError {
+    /// The name of the error in the catalogue of the wire.
+    pub fn catalogue_type(&self) -> &'static str {
+        match self {
+            Self::Option { .. }
+            | Self::Stop(_)
+            | Self::EmptyPrompt
+            | Self::NoTokens
+            | Self::UnknownToken { .. }
+            | Self::PromptTooLong { .. }
+            | Self::NoTemplate
+            | Self::Sampling(SamplingError::Parameter { .. } | SamplingError::UnknownToken { .. }) => {
+                "invalid_request_error"
+            }
+            Self::ContextOverflow { .. } | Self::Arena(_) => "context_overflow",
+            Self::QueueFull { .. } => "overloaded_error",
+            _ => "api_error",
+        }
+    }
+}

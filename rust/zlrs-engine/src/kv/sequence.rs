@@ -1,0 +1,112 @@
+//! One sequence: its tokens and the blocks that hold their keys and values.
+
+use super::{Arena, ArenaError, BLOCK_TOKENS, Block};
+
+/// A block whose contents must be copied before the next step writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockCopy {
+    /// The shared block.
+    pub from: u32,
+    /// The block this sequence writes to from now on.
+    pub to: u32,
+}
+
+/// Tokens of a sequence and its block table. Positions are absolute and begin at 0.
+#[derive(Debug)]
+pub struct Sequence {
+    arena: Arena,
+    tokens: Vec<u32>,
+    /// Tokens at the front whose keys and values are stored.
+    stored: usize,
+    blocks: Vec<Block>,
+    /// `blocks[i].index()`, the form kernels want.
+    table: Vec<u32>,
+}
+
+impl Sequence {
+    /// A sequence of `tokens`, none of them computed.
+    pub fn new(arena: &Arena, tokens: Vec<u32>) -> Self {
+        Self { arena: arena.clone(), tokens, stored: 0, blocks: Vec::new(), table: Vec::new() }
+    }
+
+    /// All tokens, prompt first.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// How many tokens at the front have their keys and values stored.
+    pub fn stored(&self) -> usize {
+        self.stored
+    }
+
+    /// Tokens still to be computed.
+    pub fn pending(&self) -> &[u32] {
+        &self.tokens[self.stored..]
+    }
+
+    /// Indices of the blocks, by position.
+    pub fn table(&self) -> &[u32] {
+        &self.table
+    }
+
+    /// Appends one token.
+    pub fn push(&mut self, token: u32) {
+        self.tokens.push(token);
+    }
+
+    /// Makes sure that the first `tokens` tokens have room and that the blocks from the first pending token on
+    /// belong to this sequence alone. The copies this needs are appended to `copies`.
+    ///
+    /// # Errors
+    /// [`ArenaError::Full`]; the sequence is then unchanged.
+    pub fn reserve(&mut self, tokens: usize, copies: &mut Vec<BlockCopy>) -> Result<(), ArenaError> {
+        let first_written = self.stored / BLOCK_TOKENS;
+        let shared = |index: &usize| self.blocks[*index].is_shared();
+        let shared_count = (first_written..self.blocks.len()).filter(shared).count();
+        let wanted = tokens.div_ceil(BLOCK_TOKENS);
+        let grown = wanted.saturating_sub(self.blocks.len());
+        if grown + shared_count == 0 {
+            return Ok(());
+        }
+        let first_fresh = self.blocks.len();
+        self.arena.allocate(grown + shared_count, &mut self.blocks)?;
+        for index in first_written..first_fresh {
+            if self.blocks[index].is_shared() {
+                let fresh = self.blocks.swap_remove(self.blocks.len() - 1);
+                let old = std::mem::replace(&mut self.blocks[index], fresh);
+                // Blocks past the stored tokens hold nothing worth copying.
+                if index * BLOCK_TOKENS < self.stored {
+                    copies.push(BlockCopy { from: old.index(), to: self.blocks[index].index() });
+                }
+            }
+        }
+        self.table.clear();
+        self.table.extend(self.blocks.iter().map(Block::index));
+        Ok(())
+    }
+
+    /// Records that a step stored `count` more tokens.
+    pub fn advance(&mut self, count: usize) {
+        self.stored = (self.stored + count).min(self.tokens.len());
+    }
+
+    /// Cuts the sequence to its first `tokens` tokens and frees the blocks behind them.
+    pub fn truncate(&mut self, tokens: usize) {
+        self.tokens.truncate(tokens);
+        self.stored = self.stored.min(self.tokens.len());
+        self.blocks.truncate(self.tokens.len().div_ceil(BLOCK_TOKENS));
+        self.table.truncate(self.blocks.len());
+    }
+
+    /// A second sequence with the same tokens and the same blocks; whichever writes first copies.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self {
+            arena: self.arena.clone(),
+            tokens: self.tokens.clone(),
+            stored: self.stored,
+            blocks: self.blocks.clone(),
+            table: self.table.clone(),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What the coming step computes, and so what it does not.
+//!
+//! A plan names token rows, layers, heads, blocks and their precision. Backends execute plans and decide
+//! nothing; a new way of skipping work is a new [`Planner`]. The exact plan is all rows, all layers, all heads,
+//! all blocks, in the reference precision, without drafts.
+
+use std::ops::Range;
+
+use crate::kv::{ArenaError, BLOCK_TOKENS, BlockCopy, Sequence};
+
+/// Most rows in one step: prompts are computed in chunks of this many tokens.
+pub const CHUNK_ROWS: usize = 256;
+
+/// One token to compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Its id.
+    pub token: u32,
+    /// Its absolute position in its sequence.
+    pub position: u32,
+    /// Index of the sequence in this plan.
+    pub sequence: u32,
+    /// Whether the step returns the logits that follow it.
+    pub wants_logits: bool,
+}
+
+/// Layers computed for every row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Layers {
+    /// All of them.
+    #[default]
+    All,
+}
+
+/// Heads computed in every layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Heads {
+    /// All of them.
+    #[default]
+    All,
+}
+
+/// Which blocks of its sequence a row attends to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Blocks {
+    /// All up to its own position (or within the layer's own window).
+    #[default]
+    All,
+}
+
+/// How keys and values are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum KvPrecision {
+    /// f16, rounded to nearest even: the reference.
+    #[default]
+    F16,
+}
+
+/// Rows whose tokens are guesses to be verified by this step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Drafts {
+    /// No row is a guess.
+    #[default]
+    None,
+}
+
+/// One step. Reused from step to step, so that planning allocates nothing once it is warm.
+#[derive(Debug, Default)]
+pub struct Plan {
+    rows: Vec<Row>,
+    copies: Vec<BlockCopy>,
+    block_table: Vec<u32>,
+    sequences: Vec<Range<usize>>,
+    /// Layers to compute.
+    pub layers: Layers,
+    /// Heads to compute.
+    pub heads: Heads,
+    /// Blocks to attend to.
+    pub blocks: Blocks,
+    /// Precision of keys and values.
+    pub kv_precision: KvPrecision,
+    /// Draft rows.
+    pub drafts: Drafts,
+}
+
+impl Plan {
+    /// Empties the plan and makes it exact.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        self.copies.clear();
+        self.block_table.clear();
+        self.sequences.clear();
+        self.layers = Layers::All;
+        self.heads = Heads::All;
+        self.blocks = Blocks::All;
+        self.kv_precision = KvPrecision::F16;
+        self.drafts = Drafts::None;
+    }
+
+    /// Adds a sequence that owns the blocks of `table` and returns its index.
+    pub fn add_sequence(&mut self, table: &[u32]) -> u32 {
+        let start = self.block_table.len();
+        self.block_table.extend_from_slice(table);
+        self.sequences.push(start..self.block_table.len());
+        self.sequences.len() as u32 - 1
+    }
+
+    /// Adds a row of a sequence added before. Rows of one sequence come in ascending order of positions.
+    pub fn add_row(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// The rows, in the order of computation.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Copies to make before any row is computed.
+    pub fn copies(&self) -> &[BlockCopy] {
+        &self.copies
+    }
+
+    /// Number of sequences.
+    pub fn sequences(&self) -> usize {
+        self.sequences.len()
+    }
+
+    /// Blocks of a sequence, by position / [`BLOCK_TOKENS`].
+    pub fn blocks_of(&self, sequence: u32) -> &[u32] {
+        &self.block_table[self.sequences[sequence as usize].clone()]
+    }
+
+    /// Rows that want logits.
+    pub fn logits_rows(&self) -> usize {
+        self.rows.iter().filter(|row| row.wants_logits).count()
+    }
+}
+
+/// Decides what the coming step computes.
+pub trait Planner: Send {
+    /// Fills the empty `plan` with rows of `sequences`, reserving blocks for them. Sequence i of the plan is
+    /// `sequences[i]`; a sequence that gets no row this time is still listed.
+    ///
+    /// # Errors
+    /// [`ArenaError::Full`] when a sequence gets no block; the plan is then not to be used.
+    fn plan(&mut self, sequences: &mut [&mut Sequence], plan: &mut Plan) -> Result<(), ArenaError>;
+}
+
+/// Everything, in chunks: sequences that wait for one token first, then prompts in their order, up to
+/// `chunk_rows` rows together.
+#[derive(Debug, Clone, Copy)]
+pub struct ExactPlanner {
+    /// Most rows in a step, at least 1.
+    pub chunk_rows: usize,
+}
+
+impl Default for ExactPlanner {
+    fn default() -> Self {
+        Self { chunk_rows: CHUNK_ROWS }
+    }
+}
+
+impl Planner for ExactPlanner {
+    fn plan(&mut self, sequences: &mut [&mut Sequence], plan: &mut Plan) -> Result<(), ArenaError> {
+        let decoding = sequences.iter().filter(|sequence| sequence.pending().len() == 1).count();
+        let mut prompt_rows = self.chunk_rows.max(1).saturating_sub(decoding);
+        for sequence in sequences {
+            let rows = match sequence.pending().len() {
+                1 => 1,
+                pending => {
+                    let rows = pending.min(prompt_rows);
+                    prompt_rows -= rows;
+                    rows
+                }
+            };
+            sequence.reserve(sequence.stored() + rows, &mut plan.copies)?;
+            let used_blocks = (sequence.stored() + rows).div_ceil(BLOCK_TOKENS);
+            let index = plan.add_sequence(&sequence.table()[..used_blocks]);
+            let last = sequence.pending().len() - rows;
+            for (offset, &token) in sequence.pending()[..rows].iter().enumerate() {
+                plan.add_row(Row {
+                    token,
+                    position: (sequence.stored() + offset) as u32,
+                    sequence: index,
+                    wants_logits: last == 0 && offset + 1 == rows,
+                });
+            }
+        }
+        Ok(())
+    }
+}

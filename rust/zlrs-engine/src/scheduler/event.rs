@@ -1,0 +1,95 @@
+//! What a generation tells its caller.
+
+use std::time::Duration;
+
+use crate::EngineError;
+
+/// Why a generation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FinishReason {
+    /// The model ended its turn.
+    Stop,
+    /// A stop sequence came.
+    StopSequence,
+    /// `max_tokens` were generated.
+    MaxTokens,
+    /// The model's window is full.
+    Context,
+    /// The caller cancelled.
+    Cancelled,
+    /// The deadline passed.
+    Deadline,
+}
+
+impl FinishReason {
+    /// The name on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::StopSequence => "stop_sequence",
+            Self::MaxTokens => "max_tokens",
+            Self::Context => "context",
+            Self::Cancelled => "cancelled",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
+/// Tokens counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Tokens of the prompt.
+    pub input_tokens: usize,
+    /// Tokens generated; the token that ended the turn is not counted.
+    pub output_tokens: usize,
+}
+
+/// Where the time went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timings {
+    /// From submission until work began.
+    pub queue: Duration,
+    /// From the beginning of work until the first token was chosen.
+    pub prefill: Duration,
+    /// From the first token until the end.
+    pub decode: Duration,
+    /// From submission until the first token; zero if there was none.
+    pub first_token: Duration,
+}
+
+/// The last event of a generation that did not fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// Why it ended.
+    pub reason: FinishReason,
+    /// The stop sequence that came.
+    pub stop_sequence: Option<String>,
+    /// Tokens counted.
+    pub usage: Usage,
+    /// The seed used, drawn or given. Greedy decoding uses none but reports it all the same.
+    pub seed: u64,
+    /// Where the time went.
+    pub timings: Timings,
+}
+
+/// One event. Exactly one [`Event::Finished`] or [`Event::Failed`] ends every generation.
+#[derive(Debug)]
+pub enum Event {
+    /// Work has begun.
+    Started {
+        /// Tokens of the prompt.
+        input_tokens: usize,
+    },
+    /// More of the answer. Joined texts are the answer's text, joined ids its tokens. Text may come later than
+    /// its tokens' computation: half a character, or the beginning of a stop sequence, waits.
+    Delta {
+        /// Whole characters.
+        text: String,
+        /// Tokens generated since the last delta.
+        ids: Vec<u32>,
+    },
+    /// The end.
+    Finished(Finished),
+    /// The end by an error.
+    Failed(EngineError),
+}

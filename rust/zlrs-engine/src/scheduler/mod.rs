@@ -1,0 +1,191 @@
+//! One engine thread, a bounded queue before it, a ring of events behind it for each request.
+//!
+//! The thread is worker 0 of the backend's pool. It knows nothing of text templates, files or Python; see
+//! [`Engine`](crate::Engine) for those.
+
+mod event;
+mod generation;
+mod queue;
+mod request;
+mod ring;
+mod running;
+mod statistics;
+mod worker;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+pub use event::{Event, FinishReason, Finished, Timings, Usage};
+pub use generation::Generation;
+pub use request::Request;
+pub use statistics::Statistics;
+
+use self::queue::{Job, Queue};
+use self::ring::Ring;
+use self::statistics::{Counters, add, read};
+use self::worker::Worker;
+use crate::EngineError;
+use crate::backend::{Backend, Shape};
+use crate::clock::{Clock, SystemClock};
+use crate::kv::Arena;
+use crate::plan::{ExactPlanner, Plan, Planner};
+use crate::vocabulary::Vocabulary;
+
+/// What a scheduler runs with.
+pub struct SchedulerOptions {
+    /// Most requests that may wait, at least 1.
+    pub queue_limit: usize,
+    /// Decides what steps compute.
+    pub planner: Box<dyn Planner>,
+    /// Time for deadlines and timings.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for SchedulerOptions {
+    fn default() -> Self {
+        Self {
+            queue_limit: 64,
+            planner: Box::new(ExactPlanner::default()),
+            clock: Arc::new(SystemClock::default()),
+        }
+    }
+}
+
+/// Runs requests on one backend, one at a time. All methods may be called from any thread.
+pub struct Scheduler {
+    queue: Arc<Queue>,
+    counters: Arc<Counters>,
+    clock: Arc<dyn Clock>,
+    arena: Arena,
+    shape: Shape,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    owner_process: u32,
+}
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler").field("shape", &self.shape).finish_non_exhaustive()
+    }
+}
+
+impl Scheduler {
+    /// Starts the engine thread.
+    ///
+    /// # Errors
+    /// [`EngineError::Option`] for a queue limit of 0, [`EngineError::Arena`] for a KV memory without a block,
+    /// [`EngineError::System`] if there is no thread to be had.
+    pub fn start(
+        backend: Box<dyn Backend>,
+        vocabulary: Arc<dyn Vocabulary>,
+        options: SchedulerOptions,
+    ) -> Result<Self, EngineError> {
+        let SchedulerOptions { queue_limit, planner, clock } = options;
+        if queue_limit == 0 {
+            let allowed = "at least 1".to_owned();
+            return Err(EngineError::Option { name: "queue_limit", given: 0, allowed });
+        }
+        let shape = backend.shape();
+        let arena = Arena::new(shape.block_bytes, shape.blocks * shape.block_bytes)?;
+        let queue = Arc::new(Queue::new(queue_limit));
+        let counters = Arc::new(Counters::default());
+        let worker = Worker {
+            queue: Arc::clone(&queue),
+            counters: Arc::clone(&counters),
+            clock: Arc::clone(&clock),
+            vocabulary,
+            backend,
+            planner,
+            arena: arena.clone(),
+            running: Vec::new(),
+            plan: Plan::default(),
+            needs_recovery: false,
+        };
+        let thread = std::thread::Builder::new()
+            .name("zlrs-engine".to_owned())
+            .spawn(move || worker.serve())
+            .map_err(|source| EngineError::System { what: "starting the engine thread", source })?;
+        Ok(Self {
+            queue,
+            counters,
+            clock,
+            arena,
+            shape,
+            thread: Mutex::new(Some(thread)),
+            owner_process: std::process::id(),
+        })
+    }
+
+    /// Checks the request and joins the queue. Returns at once.
+    ///
+    /// # Errors
+    /// The first limit the request does not keep, [`EngineError::QueueFull`], [`EngineError::Closed`],
+    /// [`EngineError::Forked`].
+    pub fn submit(&self, request: Request) -> Result<Generation, EngineError> {
+        check_process(self.owner_process)?;
+        let budget = request.check(self.shape)?;
+        let ring = Arc::new(Ring::new()?);
+        let input_tokens = request.ids.len();
+        let generation = Generation::new(Arc::clone(&ring), input_tokens, self.owner_process);
+        self.queue.push(Job { request, budget, ring, submitted: self.clock.now() })?;
+        add(&self.counters.requests, 1);
+        Ok(generation)
+    }
+
+    /// Sizes of the backend.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Counts so far.
+    ///
+    /// # Errors
+    /// [`EngineError::Forked`].
+    pub fn statistics(&self) -> Result<Statistics, EngineError> {
+        check_process(self.owner_process)?;
+        let kv = self.arena.statistics();
+        Ok(Statistics {
+            queued: self.queue.len() as u64,
+            running: read(&self.counters.running),
+            kv_blocks_used: kv.blocks_used as u64,
+            kv_blocks_total: kv.blocks_total as u64,
+            kv_blocks_peak: kv.blocks_peak as u64,
+            requests: read(&self.counters.requests),
+            finished: read(&self.counters.finished),
+            cancelled: read(&self.counters.cancelled),
+            failed: read(&self.counters.failed),
+            tokens_prefilled: read(&self.counters.tokens_prefilled),
+            tokens_decoded: read(&self.counters.tokens_decoded),
+            steps: read(&self.counters.steps),
+            recoveries: read(&self.counters.recoveries),
+        })
+    }
+
+    /// Ends the engine thread and waits for it: running and waiting requests fail with
+    /// [`EngineError::Closed`], memory is freed. A second call does nothing. In a forked child it does nothing.
+    pub fn close(&self) {
+        if check_process(self.owner_process).is_err() {
+            return;
+        }
+        for job in self.queue.close() {
+            job.ring.push(Event::Failed(EngineError::Closed));
+            job.ring.wake();
+        }
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // The thread catches its own panics, so there is nothing to learn from its result.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Locks and threads do not survive a fork, so every entry asks first.
+fn check_process(owner: u32) -> Result<(), EngineError> {
+    let current = std::process::id();
+    if current == owner { Ok(()) } else { Err(EngineError::Forked { owner, current }) }
+}

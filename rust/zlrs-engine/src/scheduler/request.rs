@@ -1,0 +1,71 @@
+//! What a caller asks for, and the limits it must keep.
+
+use std::time::Duration;
+
+use crate::EngineError;
+use crate::backend::Shape;
+use crate::kv::BLOCK_TOKENS;
+use crate::sampling::Sampling;
+use crate::text::StopMatcher;
+
+/// One generation.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The prompt's tokens, at least one.
+    pub ids: Vec<u32>,
+    /// Most tokens to generate, at least 1; clipped to what the window leaves.
+    pub max_tokens: usize,
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+    /// Texts that end the generation; they are not part of the answer.
+    pub stop: Vec<String>,
+    /// Time from submission after which the generation ends with what it has.
+    pub deadline: Option<Duration>,
+}
+
+/// How many tokens a request may generate and what the last one means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Budget {
+    pub tokens: usize,
+    /// The window ends before `max_tokens` do.
+    pub clipped: bool,
+}
+
+impl Request {
+    /// Checks everything that can be known before any work.
+    ///
+    /// # Errors
+    /// The first limit that does not hold.
+    pub(super) fn check(&self, shape: Shape) -> Result<Budget, EngineError> {
+        if self.ids.is_empty() {
+            return Err(EngineError::EmptyPrompt);
+        }
+        if self.max_tokens == 0 {
+            return Err(EngineError::NoTokens);
+        }
+        let vocabulary = shape.vocabulary;
+        if let Some(index) = self.ids.iter().position(|&id| id as usize >= vocabulary) {
+            return Err(EngineError::UnknownToken { index, id: self.ids[index], vocabulary });
+        }
+        self.sampling.validate(vocabulary)?;
+        StopMatcher::new(&self.stop)?;
+        let tokens = self.ids.len();
+        // One position at least must remain for the answer.
+        let maximum = shape.context_tokens.saturating_sub(1);
+        if tokens > maximum {
+            return Err(EngineError::PromptTooLong { tokens, maximum });
+        }
+        let room = shape.context_tokens - tokens;
+        let budget = Budget { tokens: self.max_tokens.min(room), clipped: self.max_tokens > room };
+        let capacity = shape.blocks * BLOCK_TOKENS;
+        if tokens + budget.tokens > capacity {
+            return Err(EngineError::ContextOverflow {
+                tokens,
+                max_tokens: budget.tokens,
+                capacity,
+                kv_bytes: shape.blocks * shape.block_bytes,
+            });
+        }
+        Ok(budget)
+    }
+}

@@ -1,0 +1,158 @@
+//! One request while it is computed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::queue::Job;
+use super::ring::Ring;
+use super::statistics::Ending;
+use super::{Event, FinishReason, Finished, Timings, Usage};
+use crate::EngineError;
+use crate::kv::{Arena, Sequence};
+use crate::sampling::Sampler;
+use crate::text::TextStream;
+use crate::vocabulary::Vocabulary;
+
+pub(super) struct Running {
+    pub ring: Arc<Ring>,
+    pub sequence: Sequence,
+    sampler: Sampler,
+    text: TextStream,
+    stops: Vec<String>,
+    input_tokens: usize,
+    output_tokens: usize,
+    budget: super::request::Budget,
+    /// Tokens not yet part of a delta.
+    unsent_ids: Vec<u32>,
+    submitted: Duration,
+    admitted: Duration,
+    first_token: Option<Duration>,
+    late_at: Option<Duration>,
+    /// Set with the last event.
+    pub ended: Option<Ending>,
+}
+
+impl Running {
+    /// Makes the request's buffers.
+    pub fn new(job: Job, vocabulary: usize, arena: &Arena, now: Duration) -> Result<Self, EngineError> {
+        let Job { request, budget, ring, submitted } = job;
+        let mut sampler = Sampler::new(request.sampling, vocabulary)?;
+        sampler.observe(&request.ids);
+        Ok(Self {
+            ring,
+            text: TextStream::new(&request.stop)?,
+            stops: request.stop,
+            input_tokens: request.ids.len(),
+            output_tokens: 0,
+            sequence: Sequence::new(arena, request.ids),
+            sampler,
+            budget,
+            unsent_ids: Vec::new(),
+            submitted,
+            admitted: now,
+            first_token: None,
+            late_at: request.deadline.map(|deadline| submitted.saturating_add(deadline)),
+            ended: None,
+        })
+    }
+
+    /// Why the request should end now whatever the model says.
+    pub fn interruption(&self, now: Duration) -> Option<FinishReason> {
+        if self.ring.is_cancelled() {
+            Some(FinishReason::Cancelled)
+        } else if self.late_at.is_some_and(|late_at| now >= late_at) {
+            Some(FinishReason::Deadline)
+        } else {
+            None
+        }
+    }
+
+    /// Whether a position belongs to the prompt.
+    pub fn is_prompt(&self, position: u32) -> bool {
+        (position as usize) < self.input_tokens
+    }
+
+    /// Chooses the next token from its logits and sends what is certain.
+    pub fn accept(&mut self, logits: &[f32], vocabulary: &dyn Vocabulary, now: Duration) {
+        let position = self.sequence.tokens().len() as u64;
+        let token = match self.sampler.choose(logits, position) {
+            Ok(token) => token,
+            Err(error) => {
+                self.ring.push(Event::Failed(error.into()));
+                self.ended = Some(Ending::Failed);
+                return;
+            }
+        };
+        self.first_token.get_or_insert(now);
+        if vocabulary.is_end(token) {
+            self.finish(FinishReason::Stop, now);
+            return;
+        }
+        self.sequence.push(token);
+        self.sampler.observe(&[token]);
+        self.output_tokens += 1;
+        self.unsent_ids.push(token);
+        let mut text = String::new();
+        let stop = if vocabulary.is_control(token) {
+            None
+        } else {
+            self.text.push(vocabulary.token_bytes(token), &mut text)
+        };
+        if stop.is_some() {
+            self.end(FinishReason::StopSequence, stop, text, now);
+        } else if self.output_tokens >= self.budget.tokens {
+            let reason = if self.budget.clipped { FinishReason::Context } else { FinishReason::MaxTokens };
+            self.release(text, reason, now);
+        } else if !text.is_empty() {
+            self.ring.push(Event::Delta { text, ids: std::mem::take(&mut self.unsent_ids) });
+        }
+    }
+
+    /// Ends the request with all text it has.
+    pub fn finish(&mut self, reason: FinishReason, now: Duration) {
+        self.release(String::new(), reason, now);
+    }
+
+    /// Adds the text held back, which may complete a stop sequence after all, and ends.
+    fn release(&mut self, mut text: String, reason: FinishReason, now: Duration) {
+        match self.text.finish(&mut text) {
+            Some(stop) => self.end(FinishReason::StopSequence, Some(stop), text, now),
+            None => self.end(reason, None, text, now),
+        }
+    }
+
+    fn end(&mut self, reason: FinishReason, stop: Option<usize>, text: String, now: Duration) {
+        if !text.is_empty() || !self.unsent_ids.is_empty() {
+            self.ring.push(Event::Delta { text, ids: std::mem::take(&mut self.unsent_ids) });
+        }
+        let first_token = self.first_token.unwrap_or(now);
+        self.ring.push(Event::Finished(Finished {
+            reason,
+            stop_sequence: stop.map(|index| self.stops[index].clone()),
+            usage: Usage { input_tokens: self.input_tokens, output_tokens: self.output_tokens },
+            seed: self.sampler.seed(),
+            timings: Timings {
+                queue: self.admitted.saturating_sub(self.submitted),
+                prefill: first_token.saturating_sub(self.admitted),
+                decode: now.saturating_sub(first_token),
+                first_token: self
+                    .first_token
+                    .map_or(Duration::ZERO, |first| first.saturating_sub(self.submitted)),
+            },
+        }));
+        self.ended =
+            Some(if reason == FinishReason::Cancelled { Ending::Cancelled } else { Ending::Finished });
+    }
+}
+
+/// Ends a request that never ran.
+pub(super) fn finish_waiting(job: &Job, reason: FinishReason, now: Duration) {
+    job.ring.push(Event::Finished(Finished {
+        reason,
+        stop_sequence: None,
+        usage: Usage { input_tokens: job.request.ids.len(), output_tokens: 0 },
+        seed: job.request.sampling.seed.unwrap_or(0),
+        timings: Timings { queue: now.saturating_sub(job.submitted), ..Timings::default() },
+    }));
+    job.ring.wake();
+}

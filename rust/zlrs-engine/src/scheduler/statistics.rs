@@ -1,0 +1,74 @@
+//! Counters for the metrics.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the engine has done and is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Requests that wait.
+    pub queued: u64,
+    /// Requests being computed.
+    pub running: u64,
+    /// KV blocks in use.
+    pub kv_blocks_used: u64,
+    /// KV blocks there are.
+    pub kv_blocks_total: u64,
+    /// Most KV blocks ever in use at once.
+    pub kv_blocks_peak: u64,
+    /// Requests accepted.
+    pub requests: u64,
+    /// Requests that ended by themselves or by their deadline.
+    pub finished: u64,
+    /// Requests that ended because their caller went away or cancelled.
+    pub cancelled: u64,
+    /// Requests that ended with an error.
+    pub failed: u64,
+    /// Prompt tokens computed.
+    pub tokens_prefilled: u64,
+    /// Tokens generated.
+    pub tokens_decoded: u64,
+    /// Steps computed.
+    pub steps: u64,
+    /// Times the backend had to be made usable again.
+    pub recoveries: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub running: AtomicU64,
+    pub requests: AtomicU64,
+    pub finished: AtomicU64,
+    pub cancelled: AtomicU64,
+    pub failed: AtomicU64,
+    pub tokens_prefilled: AtomicU64,
+    pub tokens_decoded: AtomicU64,
+    pub steps: AtomicU64,
+    pub recoveries: AtomicU64,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    Finished,
+    Cancelled,
+    Failed,
+}
+
+impl Counters {
+    pub fn count(&self, ending: Ending) {
+        let counter = match ending {
+            Ending::Finished => &self.finished,
+            Ending::Cancelled => &self.cancelled,
+            Ending::Failed => &self.failed,
+        };
+        add(counter, 1);
+    }
+}
+
+pub(super) fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+pub(super) fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
