@@ -31,7 +31,8 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SYSTEM = """You are the support assistant of a small bookshop. Answer in one or two short sentences, only from what follows.
+SYSTEM = """You are the support assistant of a small bookshop.
+Answer in one or two short sentences, only from what follows.
 
 Returns policy: books can be returned within 30 days of delivery when unread. Gift cards cannot be returned.
 A refund is paid within 5 working days after the parcel has arrived back at our warehouse.
@@ -214,7 +215,9 @@ def main() -> int:
         wait_until_ready(engine)
         console.print(f"engine at {engine}; starting the sidecar …")
         sidecar = stack.enter_context(
-            started("proxy", "--upstream", engine, "--port", "0", "--store", str(Path(store) / "graph.sqlite"))
+            started(
+                "proxy", "--upstream", engine, "--port", "0", "--store", str(Path(store) / "graph.sqlite")
+            )
         )
         console.print(f"sidecar at {sidecar}; asking …")
         model = Path(options.model).stem if os.sep in options.model else options.model
@@ -237,7 +240,8 @@ def main() -> int:
             )
         console.print(
             "Then ask by hand (twice: the second answer comes from the graph):\n"
-            f"  curl -si {address}/v1/messages -H 'content-type: application/json' -H 'x-api-key: demonstration' \\\n"
+            f"  curl -si {address}/v1/messages -H 'content-type: application/json' \\\n"
+            "    -H 'x-api-key: demonstration' \\\n"
             f'    -d \'{{"model":"{model}","max_tokens":64,"temperature":0,'
             '"messages":[{"role":"user","content":"Name three rivers."}]}\'',
             highlight=False,

@@ -48,7 +48,12 @@ def fail(text: str) -> None:
 def run(*command: str | Path, quiet: bool = False) -> bool:
     """Run a command in the root; True when it succeeded. Its output is shown only when it is wanted."""
     sink = subprocess.DEVNULL if quiet else None
-    return subprocess.run([str(part) for part in command], cwd=ROOT, stdout=sink, stderr=sink, check=False).returncode == 0
+    return (
+        subprocess.run(
+            [str(part) for part in command], cwd=ROOT, stdout=sink, stderr=sink, check=False
+        ).returncode
+        == 0
+    )
 
 
 def check_tools() -> None:
@@ -57,7 +62,9 @@ def check_tools() -> None:
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         missing.append(f"Linux on x86-64 (this is {platform.system()} on {platform.machine()})")
     if sys.version_info < PYTHON_FLOOR:
-        missing.append(f"Python {'.'.join(map(str, PYTHON_FLOOR))} or newer (this is {platform.python_version()})")
+        missing.append(
+            f"Python {'.'.join(map(str, PYTHON_FLOOR))} or newer (this is {platform.python_version()})"
+        )
     if shutil.which("cc") is None:
         missing.append("a C compiler named cc")
     cargo = shutil.which("cargo")
@@ -67,7 +74,9 @@ def check_tools() -> None:
         text = subprocess.run([cargo, "--version"], capture_output=True, text=True, check=False).stdout
         found = re.search(r"(\d+)\.(\d+)", text)
         if found is None or (int(found[1]), int(found[2])) < RUST_FLOOR:
-            missing.append(f"Rust {'.'.join(map(str, RUST_FLOOR))} or newer (found: {text.strip() or 'none'})")
+            missing.append(
+                f"Rust {'.'.join(map(str, RUST_FLOOR))} or newer (found: {text.strip() or 'none'})"
+            )
     if missing:
         fail("needed and not found here: " + "; ".join(missing))
 
@@ -93,7 +102,7 @@ def make_venv() -> None:
 
 
 def install_packages() -> None:
-    """Install the pinned packages: from the folder of wheels when it has them, else fetch them into it first."""
+    """Install the pinned packages from the folder of wheels; what it lacks is fetched into it first."""
     key = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
     if done_for("packages", key):
         return
@@ -104,7 +113,8 @@ def install_packages() -> None:
     if not run(*install, quiet=True):
         count = sum(1 for line in REQUIREMENTS.read_text().splitlines() if line and not line.startswith("#"))
         say(f"fetching {count} packages into the cache")
-        if not run(*pip, "download", "--quiet", "--only-binary=:all:", "--dest", wheels, "-r", REQUIREMENTS):
+        download = [*pip, "download", "--quiet", "--only-binary=:all:", "--dest", wheels, "-r", REQUIREMENTS]
+        if not run(*download):
             fail("the packages could not be fetched: check the network and run the command again")
         say("installing them")
         if not run(*install):
@@ -115,7 +125,12 @@ def install_packages() -> None:
 def source_key() -> str:
     """A digest over everything the native module and the metadata are built from."""
     digest = hashlib.sha256()
-    files = [ROOT / "Cargo.toml", ROOT / "Cargo.lock", ROOT / "pyproject.toml", ROOT / "proxy" / "pyproject.toml"]
+    files = [
+        ROOT / "Cargo.toml",
+        ROOT / "Cargo.lock",
+        ROOT / "pyproject.toml",
+        ROOT / "proxy" / "pyproject.toml",
+    ]
     files += sorted(path for path in (ROOT / "rust").rglob("*") if path.suffix in {".rs", ".toml"})
     for path in files:
         digest.update(str(path.relative_to(ROOT)).encode())
@@ -136,7 +151,9 @@ def build() -> None:
     if not run(PYTHON, "-m", "maturin", "develop", "--release", "--locked", "--quiet"):
         fail("the native module did not build (see above)")
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    if not run(*pip, "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "-e", ROOT / "proxy"):
+    if not run(
+        *pip, "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "-e", ROOT / "proxy"
+    ):
         fail("the sidecar's package could not be installed (see above)")
     stamp("build").write_text(key)
     say(f"built in {time.monotonic() - started:.0f} s")

@@ -48,9 +48,14 @@ class Progress:
     def __enter__(self) -> Self:
         if self._terminal:
             from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import (
+                BarColumn,
+                DownloadColumn,
+                TextColumn,
+                TimeRemainingColumn,
+                TransferSpeedColumn,
+            )
             from rich.progress import Progress as Bar
-            from rich.progress import TransferSpeedColumn
 
             bar = Bar(
                 TextColumn("{task.description}"),

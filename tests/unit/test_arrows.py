@@ -23,7 +23,8 @@ CRATES = {
     "zlrs-engine": {"zlrs-kernels", "zlrs-model"},
     "zlrs-train": {"zlrs-kernels", "zlrs-model", "zlrs-engine", "zlrs-text"},
     "zlrs-py": {
-        "zlrs-text", "zlrs-wire", "zlrs-graph", "zlrs-store", "zlrs-kernels", "zlrs-model", "zlrs-engine", "zlrs-train",
+        "zlrs-text", "zlrs-wire", "zlrs-graph", "zlrs-store",
+        "zlrs-kernels", "zlrs-model", "zlrs-engine", "zlrs-train",
     },
 }  # fmt: skip
 
@@ -109,6 +110,8 @@ def test_core_package_never_imports_the_sidecar_or_server() -> None:
 
 
 def test_plain_import_loads_no_web_server() -> None:
-    program = "import sys, zlrs; print([m for m in sys.modules if m.split('.')[0] in {'aiohttp', 'zlrs_proxy'}])"
+    program = (
+        "import sys, zlrs; print([m for m in sys.modules if m.split('.')[0] in {'aiohttp', 'zlrs_proxy'}])"
+    )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -1,7 +1,7 @@
 """Model files: known by name, fetched once, checked, kept in one folder."""
 
 from zlrs.models.errors import ChecksumError, DownloadError, ModelStoreError, UnknownModelError
-from zlrs.models.pull import installed, pull, remove, resolve, verify
+from zlrs.models.fetch import installed, pull, remove, resolve, verify
 from zlrs.models.registry import Model, find_model, known_models
 from zlrs.models.store import home, models_folder
 

@@ -46,7 +46,9 @@ class _Registry(msgspec.Struct, forbid_unknown_fields=True):
 @lru_cache(maxsize=1)
 def known_models() -> tuple[Model, ...]:
     """All models of the registry, smallest use first."""
-    return msgspec.json.decode(files("zlrs.models").joinpath("registry.json").read_bytes(), type=_Registry).models
+    return msgspec.json.decode(
+        files("zlrs.models").joinpath("registry.json").read_bytes(), type=_Registry
+    ).models
 
 
 def find_model(name: str) -> Model:
@@ -64,5 +66,6 @@ def find_model(name: str) -> Model:
     hint = f"Did you mean {by_name[near[0]].name!r}? " if near else ""
     raise UnknownModelError(
         f"unknown model {name!r}: it is no file here, no URL, and not one of the known names ({known})",
-        f"{hint}Give a known name, the path of a .gguf file, or an https URL; `zlrs models list` shows what is known",
+        f"{hint}Give a known name, the path of a .gguf file, or an https URL; "
+        "`zlrs models list` shows what is known",
     )

