@@ -70,6 +70,16 @@ pub enum KernelError {
         /// The first value that is not allowed, or the largest allowed count, as `what` says.
         limit: usize,
     },
+    /// A parameter of the rotary embedding lies outside its range.
+    #[error("RoPE {what} is {given}; it must be {allowed}")]
+    RopeParameter {
+        /// Which parameter.
+        what: &'static str,
+        /// The value given.
+        given: f64,
+        /// The range in words.
+        allowed: &'static str,
+    },
     /// Reading weights failed.
     #[error("reading weight rows {first_row}..{end_row} failed: {source}")]
     Read {

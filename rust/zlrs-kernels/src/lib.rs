@@ -8,6 +8,7 @@
 mod attention;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod dispatch;
 mod elementwise;
 mod error;
 mod isa;
@@ -22,11 +23,15 @@ mod rope;
 mod scratch;
 mod types;
 
+pub use attention::{AttentionRow, attention};
+pub use elementwise::{add, exp, gelu_multiply, rms_norm, rms_norm_in_place, scale, silu_multiply, softcap};
 pub use error::KernelError;
 pub use isa::Isa;
+pub use kv::{BLOCK_TOKENS, KvLayer, KvLayout, store_kv};
 pub use matmul::matmul;
 pub use matrix::{Matrix, ReadRows};
 pub use pool::{DEFAULT_SPIN_ROUNDS, MAX_THREADS, Pool};
+pub use rope::{RopeLayout, RopeParameters, RopeScaling, RopeTable, rope};
 pub use scratch::Scratch;
 pub use types::TensorType;
 

@@ -1,1 +1,219 @@
-//!
+//! Attention: both products are the same small kernel, a few weight rows times an f16 matrix, lanes along the
+//! matrix's rows. For scores the matrix is a block's keys (rows are dimensions, lanes positions), for values a
+//! block's values (rows are positions, lanes dimensions). No lane is ever added to another.
+
+use core::arch::x86_64::{
+    _mm_cvtss_f32, _mm_loadu_si128, _mm_max_ps, _mm_max_ss, _mm_movehdup_ps, _mm_movehl_ps, _mm256_add_ps,
+    _mm256_broadcast_ss, _mm256_castps256_ps128, _mm256_cvtph_ps, _mm256_extractf128_ps, _mm256_fmadd_ps,
+    _mm256_loadu_ps, _mm256_max_ps, _mm256_mul_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps,
+    _mm256_sub_ps,
+};
+
+use super::exponential::exp;
+use super::float::{fold, load, store};
+use crate::attention::{Partial, Span};
+use crate::kv::BLOCK_TOKENS;
+use crate::naive::attention::{self as scalar, TILE};
+use crate::naive::exponential::exp as scalar_exp;
+
+/// Most heads of a group in one pass: 4 heads of 16 lanes are 8 accumulators, which hides the latency of the
+/// fused multiply-adds and leaves registers for the matrix and the broadcasts.
+const HEADS: usize = 4;
+
+/// `out[h] += Σ weights[h][i] · matrix[i]` over `steps` ascending rows `i` of 8 · `VECTORS` lanes each.
+struct Product {
+    weights: *const f32,
+    /// Between the weights of one head and the next.
+    weights_stride: usize,
+    matrix: *const u16,
+    /// Between rows.
+    matrix_stride: usize,
+    steps: usize,
+    out: *mut f32,
+    /// Between the sums of one head and the next.
+    out_stride: usize,
+}
+
+impl Product {
+    /// # Safety
+    /// For each of `heads` heads there are `steps` weights and 8 · `VECTORS` sums at their strides, and the
+    /// matrix has `steps` rows of 8 · `VECTORS` values.
+    #[target_feature(enable = "avx2,fma,f16c")]
+    #[inline]
+    unsafe fn add<const VECTORS: usize>(&self, heads: usize) {
+        let mut head = 0;
+        while head < heads {
+            let part = Self {
+                // SAFETY: both stay inside what the caller promised, `head` being below `heads`.
+                weights: unsafe { self.weights.add(head * self.weights_stride) },
+                out: unsafe { self.out.add(head * self.out_stride) },
+                ..*self
+            };
+            // SAFETY: at most the remaining heads are used.
+            unsafe {
+                match heads - head {
+                    1 => part.add_heads::<1, VECTORS>(),
+                    2 => part.add_heads::<2, VECTORS>(),
+                    3 => part.add_heads::<3, VECTORS>(),
+                    _ => part.add_heads::<HEADS, VECTORS>(),
+                }
+            }
+            head += HEADS;
+        }
+    }
+
+    /// # Safety
+    /// As [`add`](Self::add) for `N` heads.
+    #[target_feature(enable = "avx2,fma,f16c")]
+    #[inline]
+    unsafe fn add_heads<const N: usize, const VECTORS: usize>(&self) {
+        let mut sums = [[_mm256_setzero_ps(); VECTORS]; N];
+        for (head, sums) in sums.iter_mut().enumerate() {
+            for (vector, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: within the head's sums.
+                *sum = unsafe { _mm256_loadu_ps(self.out.add(head * self.out_stride + 8 * vector)) };
+            }
+        }
+        for step in 0..self.steps {
+            let mut row = [_mm256_setzero_ps(); VECTORS];
+            for (vector, row) in row.iter_mut().enumerate() {
+                // SAFETY: within row `step` of the matrix.
+                let half = unsafe { self.matrix.add(step * self.matrix_stride + 8 * vector) };
+                // SAFETY: eight values of 16 bits are there.
+                *row = _mm256_cvtph_ps(unsafe { _mm_loadu_si128(half.cast()) });
+            }
+            for (head, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: within the head's weights.
+                let weight = unsafe { &*self.weights.add(head * self.weights_stride + step) };
+                let weight = _mm256_broadcast_ss(weight);
+                for (sum, row) in sums.iter_mut().zip(row) {
+                    *sum = _mm256_fmadd_ps(weight, row, *sum);
+                }
+            }
+        }
+        for (head, sums) in sums.iter().enumerate() {
+            for (vector, sum) in sums.iter().enumerate() {
+                // SAFETY: within the head's sums.
+                unsafe { _mm256_storeu_ps(self.out.add(head * self.out_stride + 8 * vector), *sum) };
+            }
+        }
+    }
+}
+
+/// As [`scalar::split`].
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(crate) fn split(span: &Span<'_>, queries: &[f32], tile: &mut [f32], partial: &mut Partial<'_>) {
+    let dim = span.head_dim();
+    if !dim.is_multiple_of(8) {
+        return scalar::split(span, queries, tile, partial);
+    }
+    let group = partial.max.len();
+    assert!(
+        queries.len() == group * dim && tile.len() == group * TILE && partial.values.len() == group * dim
+    );
+    partial.clear();
+    for positions in span.tiles() {
+        let blocks = positions.start / BLOCK_TOKENS..positions.end.div_ceil(BLOCK_TOKENS);
+        tile.fill(0.0);
+        for block in blocks.clone() {
+            let keys = span.keys(block);
+            assert!(keys.len() == dim * BLOCK_TOKENS);
+            let product = Product {
+                weights: queries.as_ptr(),
+                weights_stride: dim,
+                matrix: keys.as_ptr(),
+                matrix_stride: BLOCK_TOKENS,
+                steps: dim,
+                out: tile[block * BLOCK_TOKENS % TILE..].as_mut_ptr(),
+                out_stride: TILE,
+            };
+            // SAFETY: `queries` is [group][dim], `keys` [dim][16], and 16 scores of each head start at a
+            // multiple of 16 below 64 in `tile`, which is [group][64].
+            unsafe { product.add::<{ BLOCK_TOKENS / 8 }>(group) };
+        }
+        let visible = positions.start % TILE..positions.start % TILE + positions.len();
+        for (head, weights) in tile.as_chunks_mut().0.iter_mut().enumerate() {
+            weights[..visible.start].fill(f32::NEG_INFINITY);
+            weights[visible.end..].fill(f32::NEG_INFINITY);
+            let correction = weigh(weights, &mut partial.max[head], &mut partial.sum[head]);
+            scale(correction, &mut partial.values[head * dim..][..dim]);
+        }
+        for block in blocks {
+            let first = positions.start.max(block * BLOCK_TOKENS);
+            let steps = positions.end.min((block + 1) * BLOCK_TOKENS) - first;
+            let values = &span.values(block)[first % BLOCK_TOKENS * dim..][..steps * dim];
+            for lane in (0..dim).step_by(16) {
+                let product = Product {
+                    weights: tile[first % TILE..].as_ptr(),
+                    weights_stride: TILE,
+                    matrix: values[lane..].as_ptr(),
+                    matrix_stride: dim,
+                    steps,
+                    out: partial.values[lane..].as_mut_ptr(),
+                    out_stride: dim,
+                };
+                // SAFETY: `steps` weights of each head start at `first` in `tile`, which is [group][64];
+                // `values` is [steps][dim] and `partial.values` [group][dim], of which 16 lanes, or the last
+                // 8, are left at `lane`.
+                unsafe { if lane + 16 <= dim { product.add::<2>(group) } else { product.add::<1>(group) } }
+            }
+        }
+    }
+}
+
+/// Turns a head's scores into weights; updates its maximum and sum; the correction for what came before.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn weigh(weights: &mut [f32; TILE], max: &mut f32, sum: &mut f32) -> f32 {
+    let (vectors, _) = weights.as_chunks_mut::<8>();
+    let mut largest = _mm256_set1_ps(*max);
+    for vector in vectors.iter() {
+        largest = _mm256_max_ps(largest, load(vector));
+    }
+    let four = _mm_max_ps(_mm256_castps256_ps128(largest), _mm256_extractf128_ps::<1>(largest));
+    let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    let new_max = _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+
+    let maxima = _mm256_set1_ps(new_max);
+    let mut lanes = [_mm256_setzero_ps(); 2];
+    for pair in vectors.as_chunks_mut::<2>().0 {
+        for (vector, lanes) in pair.iter_mut().zip(&mut lanes) {
+            let weight = exp(_mm256_sub_ps(load(vector), maxima));
+            *lanes = _mm256_add_ps(*lanes, weight);
+            store(vector, weight);
+        }
+    }
+    let correction = scalar_exp(*max - new_max);
+    *sum = sum.mul_add(correction, fold(lanes[0], lanes[1]));
+    *max = new_max;
+    correction
+}
+
+/// The length is a multiple of 8.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn scale(factor: f32, values: &mut [f32]) {
+    for chunk in values.as_chunks_mut().0 {
+        store(chunk, _mm256_mul_ps(load(chunk), _mm256_set1_ps(factor)));
+    }
+}
+
+/// As [`scalar::merge`].
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(crate) fn merge(total: &mut Partial<'_>, next: &Partial<'_>) {
+    let dim = total.values.len() / total.max.len();
+    let heads = total.values.chunks_exact_mut(dim).zip(next.values.chunks_exact(dim)).enumerate();
+    for (head, (values, next_values)) in heads {
+        let (before, after) = scalar::merge_scalars(total.max, total.sum, next, head);
+        let (before8, after8) = (_mm256_set1_ps(before), _mm256_set1_ps(after));
+        let ((chunks, values), (next_chunks, next_values)) =
+            (values.as_chunks_mut(), next_values.as_chunks());
+        for (chunk, next_chunk) in chunks.iter_mut().zip(next_chunks) {
+            let scaled = _mm256_mul_ps(load(next_chunk), after8);
+            store(chunk, _mm256_fmadd_ps(load(chunk), before8, scaled));
+        }
+        for (value, next_value) in values.iter_mut().zip(next_values) {
+            *value = value.mul_add(before, next_value * after);
+        }
+    }
+}

@@ -5,8 +5,10 @@
 //! after [`Isa::runs_avx2`](crate::Isa) or with a value that proves the check was made.
 #![allow(unsafe_code, reason = "vector intrinsics on raw pointers; every block says why it is sound")]
 
-mod activation;
-mod attention;
-mod exponential;
-mod norm;
-mod rope;
+pub(crate) mod activation;
+pub(crate) mod attention;
+pub(crate) mod exponential;
+mod float;
+pub(crate) mod kv;
+pub(crate) mod norm;
+pub(crate) mod rope;

@@ -8,6 +8,7 @@ pub mod attention;
 pub mod decode;
 pub mod dot;
 pub mod exponential;
+pub mod kv;
 pub mod matmul;
 pub mod norm;
 pub mod quantise;

@@ -1,0 +1,404 @@
+//! Attention: right (against softmax in f64), the same bits however it is cut up, and closed to memory that a
+//! row does not see.
+
+use proptest::prelude::*;
+use zlrs_kernels::naive::kv::from_half;
+use zlrs_kernels::{
+    AttentionRow, BLOCK_TOKENS, Isa, KernelError, KvLayout, Pool, Scratch, attention, store_kv,
+};
+
+/// Values of a fixed pseudo-random sequence, roughly normal.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> f32 {
+        (0..4).map(|_| self.uniform()).sum::<f32>() * 1.7
+    }
+
+    fn uniform(&mut self) -> f32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 40) as f32 / (1 << 24) as f32 - 0.5
+    }
+
+    fn take(&mut self, len: usize) -> Vec<f32> {
+        (0..len).map(|_| self.next()).collect()
+    }
+}
+
+/// A sequence of `len` tokens for one layer: what is to be stored and asked.
+struct Sequence {
+    layout: KvLayout,
+    heads: usize,
+    len: usize,
+    keys: Vec<f32>,
+    values: Vec<f32>,
+    q: Vec<f32>,
+    window: Option<u32>,
+}
+
+impl Sequence {
+    fn new(kv_heads: usize, group: usize, head_dim: usize, len: usize) -> Self {
+        // A layer before it, so that offsets matter.
+        let layout = KvLayout::new(&[(1, 8), (kv_heads, head_dim)]).unwrap();
+        let mut noise = Noise(len as u64 * 31 + head_dim as u64);
+        let width = kv_heads * head_dim;
+        Self {
+            layout,
+            heads: kv_heads * group,
+            len,
+            keys: noise.take(len * width),
+            values: noise.take(len * width),
+            q: noise.take(len * width * group),
+            window: None,
+        }
+    }
+
+    fn width(&self) -> usize {
+        self.layout.layers[1].kv_heads * self.head_dim()
+    }
+
+    fn head_dim(&self) -> usize {
+        self.layout.layers[1].head_dim
+    }
+
+    fn q_width(&self) -> usize {
+        self.heads * self.head_dim()
+    }
+
+    fn scale(&self) -> f32 {
+        1.0 / (self.head_dim() as f32).sqrt()
+    }
+
+    /// An arena that holds NaN wherever nothing is stored, and a block table through it in the given order.
+    fn arena(&self, order: impl Fn(u32) -> u32) -> (Vec<u16>, Vec<u32>) {
+        let count = self.len.div_ceil(BLOCK_TOKENS) as u32;
+        let blocks: Vec<u32> = (0..count).map(order).collect();
+        let total = blocks.iter().max().map_or(0, |&last| last as usize + 1);
+        (vec![0xffff; total * self.layout.block_len], blocks)
+    }
+
+    fn store(&self, isa: Isa, arena: &mut [u16], blocks: &[u32], positions: std::ops::Range<usize>) {
+        let width = self.width();
+        for position in positions {
+            let token = position * width..(position + 1) * width;
+            let (block, slot) = (blocks[position / BLOCK_TOKENS], position % BLOCK_TOKENS);
+            let (key, value) = (&self.keys[token.clone()], &self.values[token]);
+            store_kv(isa, arena, &self.layout, 1, block, slot, key, value).unwrap();
+        }
+    }
+
+    /// Attention of the rows at `positions`.
+    fn attend(
+        &self,
+        pool: &Pool,
+        isa: Isa,
+        arena: &[u16],
+        blocks: &[u32],
+        positions: &[usize],
+        scratch: &mut Scratch,
+    ) -> Vec<f32> {
+        let width = self.q_width();
+        let q: Vec<f32> =
+            positions.iter().flat_map(|&p| &self.q[p * width..(p + 1) * width]).copied().collect();
+        let rows: Vec<AttentionRow<'_>> = positions
+            .iter()
+            .map(|&p| AttentionRow { blocks, position: p as u32, window: self.window })
+            .collect();
+        let mut out = vec![f32::NAN; q.len()];
+        let (layout, heads, scale) = (&self.layout, self.heads, self.scale());
+        attention(pool, isa, arena, layout, 1, heads, scale, &rows, &q, &mut out, scratch).unwrap();
+        out
+    }
+
+    /// The whole sequence, stored and asked in chunks.
+    fn chunked(&self, pool: &Pool, isa: Isa, chunk: usize, order: impl Fn(u32) -> u32) -> Vec<f32> {
+        let (mut arena, blocks) = self.arena(order);
+        let mut scratch = Scratch::new();
+        let mut out = Vec::new();
+        for start in (0..self.len).step_by(chunk) {
+            let positions: Vec<usize> = (start..self.len.min(start + chunk)).collect();
+            self.store(isa, &mut arena, &blocks, start..start + positions.len());
+            out.extend(self.attend(pool, isa, &arena, &blocks, &positions, &mut scratch));
+        }
+        out
+    }
+
+    /// Textbook softmax attention in f64 over keys and values rounded to f16.
+    fn truth(&self, position: usize) -> Vec<f64> {
+        let (dim, width) = (self.head_dim(), self.width());
+        let group = self.heads / self.layout.layers[1].kv_heads;
+        let stored = |values: &[f32], p: usize, head: usize, d: usize| {
+            f64::from(from_half(zlrs_kernels::naive::kv::to_half(values[p * width + head * dim + d])))
+        };
+        let first = self.window.map_or(0, |window| (position + 1).saturating_sub(window as usize));
+        let mut out = Vec::new();
+        for head in 0..self.heads {
+            let q = &self.q[position * self.q_width() + head * dim..][..dim];
+            let scores: Vec<f64> = (first..=position)
+                .map(|p| {
+                    let products = q
+                        .iter()
+                        .enumerate()
+                        .map(|(d, &q)| f64::from(q) * stored(&self.keys, p, head / group, d));
+                    products.sum::<f64>() / (dim as f64).sqrt()
+                })
+                .collect();
+            let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
+            let sum: f64 = weights.iter().sum();
+            out.extend((0..dim).map(|d| {
+                let products = weights
+                    .iter()
+                    .enumerate()
+                    .map(|(i, weight)| weight * stored(&self.values, first + i, head / group, d));
+                products.sum::<f64>() / sum
+            }));
+        }
+        out
+    }
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect()
+}
+
+fn both() -> Vec<Isa> {
+    if Isa::Avx2.is_available() { vec![Isa::Naive, Isa::Avx2] } else { vec![Isa::Naive] }
+}
+
+const BORDERS: [usize; 16] = [0, 1, 14, 15, 16, 17, 62, 63, 64, 65, 511, 512, 513, 575, 1024, 1099];
+
+#[test]
+fn equals_softmax_in_f64_within_the_stated_bound() {
+    // Values are below 3.4 in magnitude. The bound is for weighted means of them.
+    let pool = Pool::new(2).unwrap();
+    let mut worst: f64 = 0.0;
+    let shapes = [
+        (1, 1, 64),
+        (3, 3, 64),
+        (2, 7, 64),
+        (1, 2, 80),
+        (1, 5, 96),
+        (2, 4, 128),
+        (1, 1, 256),
+        (1, 3, 8),
+        (2, 1, 24),
+        (1, 2, 88),
+        (1, 2, 20),
+        (1, 1, 7),
+    ];
+    for (kv_heads, group, head_dim) in shapes {
+        for window in [None, Some(1), Some(70), Some(600)] {
+            let mut sequence = Sequence::new(kv_heads, group, head_dim, 1100);
+            sequence.window = window;
+            let (mut arena, blocks) = sequence.arena(|block| block);
+            let isa = Isa::detect();
+            sequence.store(isa, &mut arena, &blocks, 0..sequence.len);
+            let mut scratch = Scratch::new();
+            let out = sequence.attend(&pool, isa, &arena, &blocks, &BORDERS, &mut scratch);
+            for (out, position) in out.chunks(sequence.q_width()).zip(BORDERS) {
+                for (out, truth) in out.iter().zip(sequence.truth(position)) {
+                    worst = worst.max((f64::from(*out) - truth).abs());
+                }
+            }
+        }
+    }
+    println!("largest difference to f64: {worst:.2e}");
+    assert!(worst < 2e-6, "{worst}");
+}
+
+#[test]
+fn chunks_threads_and_block_order_change_no_bit() {
+    let pools = [1, 2, 3].map(|threads| Pool::new(threads).unwrap());
+    for (isa, kv_heads, group, head_dim, len) in
+        [(Isa::Naive, 1, 2, 16, 1100), (Isa::detect(), 2, 3, 64, 1100), (Isa::detect(), 1, 1, 40, 700)]
+    {
+        for window in [None, Some(100)] {
+            let mut sequence = Sequence::new(kv_heads, group, head_dim, len);
+            sequence.window = window;
+            let expected = bits(&sequence.chunked(&pools[0], isa, len, |block| block));
+            for chunk in [1, 7, 64, 256] {
+                for pool in &pools {
+                    let out = sequence.chunked(pool, isa, chunk, |block| block);
+                    assert!(bits(&out) == expected, "{isa:?} window {window:?} chunk {chunk} {pool:?}");
+                }
+            }
+            // Scattered, with gaps, backwards.
+            let scattered = sequence.chunked(&pools[1], isa, 64, |block| 3 * ((block * 29 + 11) % 71));
+            assert!(bits(&scattered) == expected, "{isa:?} window {window:?} scattered");
+        }
+    }
+}
+
+#[test]
+fn several_sequences_in_one_call_do_not_touch_each_other() {
+    let pool = Pool::new(2).unwrap();
+    let sequence = Sequence::new(2, 2, 32, 200);
+    for isa in both() {
+        let (mut arena, _) = sequence.arena(|block| 2 * block + 1);
+        let tables = [0, 1].map(|odd| (0..13).map(|block| 2 * block + odd).collect::<Vec<u32>>());
+        for blocks in &tables {
+            sequence.store(isa, &mut arena, blocks, 0..sequence.len);
+        }
+        let mut scratch = Scratch::new();
+        let positions = [5, 199, 64];
+        let alone = sequence.attend(&pool, isa, &arena, &tables[0], &positions, &mut scratch);
+        let width = sequence.q_width();
+        let rows: Vec<AttentionRow<'_>> = positions
+            .iter()
+            .flat_map(|&p| {
+                tables.iter().map(move |blocks| AttentionRow { blocks, position: p as u32, window: None })
+            })
+            .collect();
+        let q: Vec<f32> =
+            positions.iter().flat_map(|&p| sequence.q[p * width..(p + 1) * width].repeat(2)).collect();
+        let mut out = vec![0.0; q.len()];
+        let (layout, heads, scale) = (&sequence.layout, sequence.heads, sequence.scale());
+        attention(&pool, isa, &arena, layout, 1, heads, scale, &rows, &q, &mut out, &mut scratch).unwrap();
+        for (both, alone) in out.chunks(2 * width).zip(alone.chunks(width)) {
+            assert_eq!(bits(&both[..width]), bits(alone));
+            assert_eq!(bits(&both[width..]), bits(alone));
+        }
+    }
+}
+
+#[test]
+fn a_window_hides_what_lies_below_it() {
+    let pool = Pool::new(2).unwrap();
+    for isa in both() {
+        let mut sequence = Sequence::new(1, 2, 24, 700);
+        let (mut arena, mut blocks) = sequence.arena(|block| block);
+        sequence.store(isa, &mut arena, &blocks, 0..700);
+        let mut scratch = Scratch::new();
+        let full = sequence.attend(&pool, isa, &arena, &blocks, &[699], &mut scratch);
+        sequence.window = Some(700);
+        assert_eq!(full, sequence.attend(&pool, isa, &arena, &blocks, &[699], &mut scratch));
+        sequence.window = Some(u32::MAX);
+        assert_eq!(full, sequence.attend(&pool, isa, &arena, &blocks, &[699], &mut scratch));
+        sequence.window = Some(699);
+        assert_ne!(full, sequence.attend(&pool, isa, &arena, &blocks, &[699], &mut scratch));
+
+        // One visible position: exactly its value.
+        sequence.window = Some(1);
+        let out = sequence.attend(&pool, isa, &arena, &blocks, &[333], &mut scratch);
+        let stored: Vec<f32> = sequence.values[333 * 24..334 * 24]
+            .iter()
+            .map(|&x| from_half(zlrs_kernels::naive::kv::to_half(x)))
+            .collect();
+        assert_eq!(out, stored.repeat(2));
+
+        // Positions 599 and before may be gone, their blocks too.
+        sequence.window = Some(100);
+        let out = sequence.attend(&pool, isa, &arena, &blocks, &[699], &mut scratch);
+        assert_ne!(full, out);
+        arena[..600 / 16 * sequence.layout.block_len].fill(0xffff);
+        sequence.keys[592 * 24..600 * 24].fill(f32::NAN);
+        sequence.values[592 * 24..600 * 24].fill(f32::INFINITY);
+        sequence.store(isa, &mut arena, &blocks, 592..600);
+        blocks[..600 / 16].fill(u32::MAX);
+        assert_eq!(out, sequence.attend(&pool, isa, &arena, &blocks, &[699], &mut scratch));
+    }
+}
+
+#[test]
+fn broken_numbers_show() {
+    let pool = Pool::new(1).unwrap();
+    for isa in both() {
+        for (broken, position) in [(f32::NAN, 3), (f32::INFINITY, 150), (f32::NAN, 100)] {
+            let mut sequence = Sequence::new(2, 2, 16, 160);
+            let place = position * sequence.width() + 16 + 5;
+            sequence.keys[place] = broken;
+            let q_width = sequence.q_width();
+            // A positive query makes the infinite key a positive infinite score.
+            sequence.q[159 * q_width + 2 * 16..160 * q_width].fill(0.5);
+            let (mut arena, blocks) = sequence.arena(|block| block);
+            sequence.store(isa, &mut arena, &blocks, 0..160);
+            let out = sequence.attend(&pool, isa, &arena, &blocks, &[159], &mut Scratch::new());
+            assert!(out[..32].iter().all(|x| x.is_finite()), "the other KV head is whole");
+            assert!(out[32..].iter().all(|x| x.is_nan()), "{isa:?} {broken}");
+        }
+    }
+}
+
+#[test]
+fn impossible_calls_are_refused_and_write_nothing() {
+    let pool = Pool::new(2).unwrap();
+    let sequence = Sequence::new(2, 2, 16, 40);
+    let (arena, blocks) = sequence.arena(|block| block);
+    let q = vec![1.0; sequence.q_width()];
+    let mut out = vec![7.0; q.len()];
+    let mut scratch = Scratch::new();
+    let good = AttentionRow { blocks: &blocks, position: 39, window: None };
+    let mut refused = |layer, heads, row: AttentionRow<'_>, q: &[f32], out: &mut [f32]| {
+        let isa = Isa::detect();
+        attention(&pool, isa, &arena, &sequence.layout, layer, heads, 0.25, &[row], q, out, &mut scratch)
+            .unwrap_err()
+    };
+    for (layer, heads) in [(2, 4), (1, 0), (1, 3), (1, usize::MAX)] {
+        let error = refused(layer, heads, good, &q, &mut out);
+        assert!(matches!(error, KernelError::OutOfRange { .. }), "{layer} {heads}: {error}");
+    }
+    assert!(matches!(refused(1, 4, good, &q[1..], &mut out), KernelError::Length { .. }));
+    assert!(matches!(refused(1, 4, good, &q, &mut [0.0; 63]), KernelError::Length { .. }));
+    let rows = [
+        AttentionRow { position: 48, ..good },
+        AttentionRow { position: u32::MAX, ..good },
+        AttentionRow { window: Some(0), ..good },
+        AttentionRow { blocks: &blocks[..2], ..good },
+        AttentionRow { blocks: &[0, 1, 3], ..good },
+        AttentionRow { blocks: &[0, u32::MAX, 2], ..good },
+        AttentionRow { blocks: &[], ..good },
+    ];
+    for row in rows {
+        let error = refused(1, 4, row, &q, &mut out);
+        assert!(matches!(error, KernelError::OutOfRange { .. }), "{row:?}: {error}");
+    }
+    assert!(out.iter().all(|&x| x == 7.0));
+}
+
+#[test]
+fn no_rows_is_no_work() {
+    let (pool, layout) = (Pool::new(2).unwrap(), KvLayout::new(&[(1, 8)]).unwrap());
+    attention(&pool, Isa::detect(), &[], &layout, 0, 1, 1.0, &[], &[], &mut [], &mut Scratch::new()).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn avx2_equals_the_specification(
+        kv_heads in 1..4_usize,
+        group in 1..10_usize,
+        head_dim in prop_oneof![
+            4 => (1..9_usize).prop_map(|eighths| 8 * eighths),
+            2 => prop::sample::select(vec![80_usize, 96, 128, 256]),
+            1 => 1..30_usize,
+        ],
+        len in prop_oneof![1..100_usize, 500..530_usize, 1..1100_usize],
+        window in prop::option::of(1..700_u32),
+        loud in any::<bool>(),
+        zeros in any::<bool>(),
+    ) {
+        prop_assume!(Isa::Avx2.is_available());
+        let mut sequence = Sequence::new(kv_heads, group, head_dim, len);
+        sequence.window = window;
+        if loud {
+            // Scores so far apart that weights vanish, maxima jump and corrections reach 0.
+            sequence.q.iter_mut().for_each(|q| *q *= 300.0);
+        }
+        if zeros {
+            // Zeros of both signs, in scores and values.
+            sequence.q.iter_mut().step_by(3).for_each(|q| *q = -0.0);
+            sequence.values.iter_mut().for_each(|value| *value = if *value > 0.5 { *value } else { -0.0 });
+        }
+        let pools = [1, 2].map(|threads| Pool::new(threads).unwrap());
+        let (mut arena, blocks) = sequence.arena(|block| block ^ 1);
+        sequence.store(Isa::Avx2, &mut arena, &blocks, 0..len);
+        let positions = [len - 1, len / 2];
+        let mut scratch = Scratch::new();
+        let naive = sequence.attend(&pools[0], Isa::Naive, &arena, &blocks, &positions, &mut scratch);
+        let avx2 = sequence.attend(&pools[1], Isa::Avx2, &arena, &blocks, &positions, &mut scratch);
+        prop_assert_eq!(bits(&naive), bits(&avx2));
+        prop_assert!(naive.iter().all(|x| x.is_finite()));
+    }
+}
