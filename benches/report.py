@@ -1,0 +1,82 @@
+"""What every benchmark shares: facts about machine and code, and the two forms of a report.
+
+A table for people on standard output, `docs/benchmarks/NAME.json` for programs.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import zlrs
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured value; peer and target are empty where there is none yet."""
+
+    figure: str
+    unit: str
+    value: float
+    peer: str = ""
+    peer_value: float | None = None
+    ratio: float | None = None
+    target: str = ""
+    met: bool | None = None
+    note: str = ""
+
+
+def _machine() -> str:
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    return f"{model}, {len(os.sched_getaffinity(0))} cores, {platform.system()} {platform.release()}"
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def write_report(name: str, figures: list[Figure]) -> None:
+    """Print the figures and write docs/benchmarks/NAME.json."""
+    table = Table(title=name)
+    for heading in ("figure", "value", "peer", "ratio", "note"):
+        table.add_column(heading)
+    for figure in figures:
+        table.add_row(
+            figure.figure,
+            f"{figure.value:.2f} {figure.unit}",
+            f"{figure.peer} {figure.peer_value:.2f}" if figure.peer_value is not None else "",
+            f"{figure.ratio:.2f}" if figure.ratio is not None else "",
+            figure.note,
+        )
+    Console().print(table)
+    load = os.getloadavg()[0]
+    report = {
+        "commit": _commit(),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "machine": _machine(),
+        "load_at_end": round(load, 2),
+        "versions": {"zlrs": zlrs.__version__, "python": platform.python_version(), **zlrs.build_info()},
+        "figures": [asdict(figure) for figure in figures],
+    }
+    path = ROOT / "docs" / "benchmarks" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"written: {path.relative_to(ROOT)}")
