@@ -5,7 +5,7 @@ A table for people on standard output, `docs/benchmarks/NAME.json` for programs.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import os
 import platform
@@ -70,7 +70,7 @@ def write_report(name: str, figures: list[Figure]) -> None:
     load = os.getloadavg()[0]
     report = {
         "commit": _commit(),
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "date": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
         "machine": _machine(),
         "load_at_end": round(load, 2),
         "versions": {"zlrs": zlrs.__version__, "python": platform.python_version(), **zlrs.build_info()},

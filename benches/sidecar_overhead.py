@@ -1,4 +1,4 @@
-"""What the sidecar adds to a call, and how quick a hit is: direct and proxied calls interleaved, one at a time.
+"""What the sidecar adds to a call, and how quick a hit is: direct and proxied calls interleaved.
 
     python benches/sidecar_overhead.py [--calls 2000]
 
