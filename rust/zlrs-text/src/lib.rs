@@ -1,2 +1,38 @@
 //! Canonical forms of a question's wording. No I/O.
+//!
+//! Two wordings with one form share a *node* of the decision graph. That a shared form means a shared answer is a
+//! claim, and claims need evidence: a form decides where an answer is looked for, never that it is served.
+//!
+//! - **C1** ([`Canon::C1`]): Unicode NFC, line ends, outer and repeated spaces, outside code and quotes.
+//! - **C2** ([`Canon::C2`]): besides, for English one-sentence questions, the case of the first word, terminal
+//!   punctuation, politeness and contractions.
+//!
+//! Nothing else is merged: no compatibility forms (they turn 10² into 102), no case folding (US, us), no removal of
+//! joiners, no synonyms, no stop words. Where a rule could change a meaning it does not apply.
 #![forbid(unsafe_code)]
+
+mod c1;
+mod c2;
+mod words;
+
+/// The version of the rules. It is part of every node's key; any change of any rule changes it.
+pub const CANON_VERSION: u32 = 1;
+
+/// A set of rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Canon {
+    /// Unicode and white space.
+    C1,
+    /// C1, and the rules for English questions.
+    C2,
+}
+
+/// The canonical form of an ask. Linear in its length; applying it twice gives the same text.
+#[must_use]
+pub fn canonical(text: &str, canon: Canon) -> String {
+    let form = c1::normalise(text);
+    match canon {
+        Canon::C1 => form,
+        Canon::C2 => c2::normalise(form),
+    }
+}
