@@ -1,0 +1,270 @@
+//! The default store: one SQLite file in WAL mode, one writing and one reading thread.
+
+mod bodies;
+mod index;
+mod reader;
+mod schema;
+mod shared;
+mod writer;
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+use zlrs_graph::{Digest, LookupFacts};
+
+pub use schema::{SCHEMA_VERSION, SetAside};
+
+use crate::notices::Notices;
+use crate::secrets::Secrets;
+use crate::{Entry, Lookup, Purge, Stats, Store, StoreError, Written};
+use reader::{Reader, Request};
+use shared::{Counters, Shared, add};
+use writer::{Command, Put, Writer};
+
+/// Entries that may wait for the writer.
+const QUEUE_ENTRIES: usize = 1024;
+/// Bytes of bodies that may wait for the writer.
+const QUEUE_BYTES: u64 = 64 << 20;
+/// Tombstones, purges and flushes that may wait; their callers wait with them.
+const QUEUE_COMMANDS: usize = 64;
+/// Lookups that may wait for the reader.
+const QUEUE_LOOKUPS: usize = 256;
+/// How long callers wait for a tombstone, purge or flush. Longer than the writer tries for the lock.
+const COMMAND_WAIT: Duration = Duration::from_secs(30);
+
+/// Sizes of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Entries kept; the oldest go first.
+    pub max_entries: u64,
+    /// Bytes kept, counted as [`Entry::stored_bytes`].
+    pub max_bytes: u64,
+    /// Bytes of bodies kept in memory.
+    pub body_cache_bytes: u64,
+    /// How long a lookup may take before it is a miss.
+    pub read_deadline: Duration,
+}
+
+impl Default for Limits {
+    /// A million entries, 1 GiB on disk, 64 MiB in memory, 5 ms.
+    fn default() -> Self {
+        Self {
+            max_entries: 1_000_000,
+            max_bytes: 1 << 30,
+            body_cache_bytes: 64 << 20,
+            read_deadline: Duration::from_millis(5),
+        }
+    }
+}
+
+/// A store in one SQLite file, shared by any number of processes of one machine.
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+    read_deadline: Duration,
+    senders: Mutex<Option<Senders>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Clone)]
+struct Senders {
+    entries: Sender<Put>,
+    commands: Sender<Command>,
+    lookups: Sender<Request>,
+}
+
+impl SqliteStore {
+    /// Opens the file, makes it when it is not there, reads its index and starts the threads. A damaged file is
+    /// renamed and said in `notices`; `now_ms` names the renamed file.
+    ///
+    /// # Errors
+    /// When the file cannot be used; it is then left as it was.
+    pub fn open(
+        path: &Path,
+        secrets: &Secrets,
+        limits: Limits,
+        notices: Notices,
+        now_ms: u64,
+    ) -> Result<Self, StoreError> {
+        create_private(path)?;
+        let verifier = secrets.verifier();
+        let (connection, aside) = schema::open(path, &verifier.key_id(), now_ms)?;
+        if let Some(aside) = aside {
+            notices.push(format!(
+                "{} was damaged ({}) and was moved to {}; a new, empty graph database was started",
+                path.display(),
+                aside.why,
+                aside.moved_to.display()
+            ));
+        }
+        let shared = Arc::new(Shared::new(path.to_owned(), notices)?);
+        let (entries, entries_in) = bounded(QUEUE_ENTRIES);
+        let (commands, commands_in) = bounded(QUEUE_COMMANDS);
+        let (lookups, lookups_in) = bounded(QUEUE_LOOKUPS);
+        let reader =
+            Reader::new(schema::open_reader(path)?, Arc::clone(&shared), verifier, limits.body_cache_bytes)
+                .map_err(StoreError::sqlite("reading the graph's index"))?;
+        let writer = Writer::new(connection, Arc::clone(&shared), limits, entries_in, commands_in)?;
+        let threads = vec![
+            spawn("zlrs-store-write", move || writer.run())?,
+            spawn("zlrs-store-read", move || reader.run(&lookups_in))?,
+        ];
+        Ok(Self {
+            shared,
+            read_deadline: limits.read_deadline,
+            senders: Mutex::new(Some(Senders { entries, commands, lookups })),
+            threads: Mutex::new(threads),
+        })
+    }
+
+    fn senders(&self) -> Result<Senders, StoreError> {
+        self.shared.check()?;
+        self.senders.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(StoreError::Closed)
+    }
+
+    /// Sends a command and waits for its answer. The queue is bounded by making the caller wait, never by dropping.
+    fn command<T>(
+        &self,
+        make: impl FnOnce(Sender<Result<T, StoreError>>) -> Command,
+    ) -> Result<T, StoreError> {
+        let late = || StoreError::Timeout { limit_ms: COMMAND_WAIT.as_millis() as u64 };
+        let (done, answer) = bounded(1);
+        self.senders()?.commands.send_timeout(make(done), COMMAND_WAIT).map_err(|_| late())?;
+        match answer.recv_timeout(COMMAND_WAIT) {
+            Ok(result) => result,
+            Err(RecvTimeoutError::Timeout) => Err(late()),
+            Err(RecvTimeoutError::Disconnected) => Err(StoreError::Closed),
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+}
+
+impl Store for SqliteStore {
+    fn get(&self, key: &Digest, now_ms: u64) -> Lookup {
+        let Ok(senders) = self.senders() else { return Lookup::Nothing(LookupFacts::Unavailable) };
+        let (done, answer): (_, Receiver<Lookup>) = bounded(1);
+        match senders.lookups.try_send(Request { key: *key, now_ms, done }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                add(&self.counters().slow, 1);
+                return Lookup::Nothing(LookupFacts::Slow);
+            }
+            Err(TrySendError::Disconnected(_)) => return Lookup::Nothing(LookupFacts::Unavailable),
+        }
+        match answer.recv_timeout(self.read_deadline) {
+            Ok(lookup) => lookup,
+            Err(RecvTimeoutError::Timeout) => {
+                add(&self.counters().slow, 1);
+                Lookup::Nothing(LookupFacts::Slow)
+            }
+            Err(RecvTimeoutError::Disconnected) => Lookup::Nothing(LookupFacts::Unavailable),
+        }
+    }
+
+    fn put(&self, entry: Entry, wait: Duration) -> Result<Written, StoreError> {
+        let senders = self.senders()?;
+        let bytes = entry.body.len() as u64;
+        let (done, answer) = bounded(1);
+        let put = Put { entry, done: (!wait.is_zero()).then_some(done) };
+        let queued = self.counters().queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if queued + bytes > QUEUE_BYTES || senders.entries.try_send(put).is_err() {
+            self.counters().queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            add(&self.counters().dropped, 1);
+            return Err(StoreError::QueueFull);
+        }
+        if wait.is_zero() {
+            return Ok(Written::Queued);
+        }
+        match answer.recv_timeout(wait) {
+            Ok(written) => Ok(written),
+            Err(RecvTimeoutError::Timeout) => Ok(Written::Queued),
+            Err(RecvTimeoutError::Disconnected) => self.shared.check().and(Err(StoreError::QueueFull)),
+        }
+    }
+
+    fn tombstone(&self, key: &Digest, at_ms: u64, reason: &str) -> Result<(), StoreError> {
+        let result =
+            self.command(|done| Command::Tombstone { key: *key, at_ms, reason: reason.to_owned(), done });
+        if matches!(result, Err(StoreError::Timeout { .. })) {
+            self.shared.fail(format!("a tombstone could not be written for {COMMAND_WAIT:?}"));
+        }
+        result
+    }
+
+    fn purge(&self, what: Purge) -> Result<u64, StoreError> {
+        self.command(|done| Command::Purge { what, done })
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.command(|done| Command::Flush { done })
+    }
+
+    fn stats(&self) -> Stats {
+        let counters = self.counters();
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        Stats {
+            entries: read(&counters.entries),
+            bytes: read(&counters.bytes),
+            cached_bodies: read(&counters.cached_bodies),
+            cached_bytes: read(&counters.cached_bytes),
+            found: read(&counters.found),
+            absent: read(&counters.absent),
+            slow: read(&counters.slow),
+            behind: read(&counters.behind),
+            corrupt: read(&counters.corrupt),
+            committed: read(&counters.committed),
+            dropped: read(&counters.dropped),
+            evicted: read(&counters.evicted),
+            tombstones: read(&counters.tombstones),
+        }
+    }
+
+    fn broken(&self) -> Option<String> {
+        self.shared.broken()
+    }
+
+    fn close(&self) {
+        let senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(senders) = senders {
+            // A full queue or a writer that is gone: dropping the senders ends it as well, after what waits.
+            let _ = senders.commands.send_timeout(Command::Close, COMMAND_WAIT);
+        }
+        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A thread that panicked has nothing left to commit; its panic was already reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Makes the file with mode 0600 before SQLite does with the umask's; its companions get the same mode.
+fn create_private(path: &Path) -> Result<(), StoreError> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => {
+            Err(StoreError::File { action: "making the graph database", path: path.to_owned(), source })
+        }
+    }
+}
+
+fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(|source| StoreError::Thread { name, source })
+}

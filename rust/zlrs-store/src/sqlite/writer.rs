@@ -1,0 +1,344 @@
+//! The one thread that writes. Entries come through a bounded queue and are committed in batches; tombstones,
+//! purges and flushes come through a queue of their own, are served first and answered when they are durable.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, select_biased};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
+use zlrs_graph::Digest;
+
+use super::Limits;
+use super::shared::{Shared, add};
+use crate::{Entry, Purge, StoreError, Written};
+
+/// Entries of one commit.
+const BATCH_ENTRIES: usize = 256;
+/// How long one attempt waits for another process's write lock.
+const LOCK_WAIT: Duration = Duration::from_millis(50);
+/// After this long without the lock, entries are dropped and a tombstone takes the store out of service.
+const LOCK_GIVE_UP: Duration = Duration::from_secs(5);
+/// Expired rows removed beside each batch, so that no commit grows long.
+const EXPIRED_PER_BATCH: u64 = 64;
+
+/// An entry on its way, and whoever waits for it.
+pub struct Put {
+    pub entry: Entry,
+    pub done: Option<Sender<Written>>,
+}
+
+/// Everything but entries.
+pub enum Command {
+    Tombstone { key: Digest, at_ms: u64, reason: String, done: Sender<Result<(), StoreError>> },
+    Purge { what: Purge, done: Sender<Result<u64, StoreError>> },
+    Flush { done: Sender<Result<(), StoreError>> },
+    Close,
+}
+
+pub struct Writer {
+    connection: Connection,
+    shared: Arc<Shared>,
+    limits: Limits,
+    entries: Receiver<Put>,
+    commands: Receiver<Command>,
+    /// Dropped entries that no flush has reported yet.
+    unreported_drops: u64,
+}
+
+impl Writer {
+    pub fn new(
+        connection: Connection,
+        shared: Arc<Shared>,
+        limits: Limits,
+        entries: Receiver<Put>,
+        commands: Receiver<Command>,
+    ) -> Result<Self, StoreError> {
+        connection.busy_timeout(LOCK_WAIT).map_err(StoreError::sqlite("preparing the writer"))?;
+        let writer = Self { connection, shared, limits, entries, commands, unreported_drops: 0 };
+        writer.note_size();
+        Ok(writer)
+    }
+
+    /// Runs until a close command or until every sender is gone.
+    pub fn run(mut self) {
+        loop {
+            select_biased! {
+                recv(self.commands) -> command => match command {
+                    Ok(Command::Close) | Err(_) => break,
+                    Ok(command) => self.serve(command),
+                },
+                recv(self.entries) -> put => match put {
+                    Ok(put) => {
+                        self.write_batch(put);
+                    }
+                    Err(_) => break,
+                },
+            }
+        }
+        self.drain();
+    }
+
+    fn serve(&mut self, command: Command) {
+        // A caller that stopped waiting is not an error of the store: its answer is thrown away.
+        match command {
+            Command::Tombstone { key, at_ms, reason, done } => {
+                let written = self.durable("writing a tombstone", |transaction| {
+                    write_tombstone(transaction, &key, at_ms, &reason)
+                });
+                if written.is_ok() {
+                    add(&self.shared.counters.tombstones, 1);
+                }
+                let _ = done.send(written);
+            }
+            Command::Purge { what, done } => {
+                self.drain();
+                let purged = self.durable("removing entries", |transaction| write_purge(transaction, &what));
+                let _ = done.send(purged);
+            }
+            Command::Flush { done } => {
+                self.drain();
+                let dropped = std::mem::take(&mut self.unreported_drops);
+                let result = self.shared.check().and_then(|()| match dropped {
+                    0 => Ok(()),
+                    _ => Err(StoreError::QueueFull),
+                });
+                let _ = done.send(result);
+            }
+            Command::Close => {}
+        }
+    }
+
+    /// Commits what is in the queue now; entries that come meanwhile wait for their own turn.
+    fn drain(&mut self) {
+        let mut waiting = self.entries.len();
+        while waiting > 0 {
+            let Ok(first) = self.entries.try_recv() else { return };
+            waiting = waiting.saturating_sub(self.write_batch(first));
+        }
+    }
+
+    /// Commits one entry and those behind it. Returns how many were taken from the queue.
+    fn write_batch(&mut self, first: Put) -> usize {
+        let mut batch = Vec::with_capacity(16);
+        batch.push(first);
+        batch.extend(self.entries.try_iter().take(BATCH_ENTRIES - 1));
+        let bytes: u64 = batch.iter().map(|put| put.entry.body.len() as u64).sum();
+        self.shared.counters.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        match self.commit_entries(&batch) {
+            Ok(outcomes) => {
+                let committed = outcomes.iter().filter(|&&outcome| outcome == Written::Committed).count();
+                add(&self.shared.counters.committed, committed as u64);
+                for (put, outcome) in batch.iter().zip(outcomes) {
+                    if let Some(done) = &put.done {
+                        let _ = done.send(outcome);
+                    }
+                }
+            }
+            Err(error) => {
+                // The senders of `done` drop here, which tells whoever waits.
+                add(&self.shared.counters.dropped, batch.len() as u64);
+                self.unreported_drops += batch.len() as u64;
+                if !matches!(error, StoreError::Broken(_)) {
+                    self.shared.notices.push(format!("{} graph entries dropped: {error}", batch.len()));
+                }
+            }
+        }
+        self.note_size();
+        batch.len()
+    }
+
+    fn commit_entries(&mut self, batch: &[Put]) -> Result<Vec<Written>, StoreError> {
+        let limits = self.limits;
+        let now_ms = batch.iter().map(|put| put.entry.created_ms).max().unwrap_or(0);
+        let (outcomes, evicted) = self.transact("storing entries", |transaction| {
+            let outcomes = batch
+                .iter()
+                .map(|put| write_entry(transaction, &put.entry))
+                .collect::<Result<Vec<_>, _>>()?;
+            let evicted = evict(transaction, &limits, now_ms)?;
+            Ok((outcomes, evicted))
+        })?;
+        add(&self.shared.counters.evicted, evicted);
+        Ok(outcomes)
+    }
+
+    /// A transaction that is on the disk, not only in the operating system, when this returns. Not being able to
+    /// write one takes the store out of service.
+    fn durable<T>(
+        &mut self,
+        action: &'static str,
+        work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let result = self
+            .set_synchronous("FULL")
+            .and_then(|()| self.transact(action, work))
+            .and_then(|value| self.set_synchronous("NORMAL").map(|()| value));
+        if let Err(error) = &result {
+            self.shared.fail(format!("{error}"));
+        }
+        self.note_size();
+        result
+    }
+
+    fn set_synchronous(&self, level: &str) -> Result<(), StoreError> {
+        self.connection
+            .execute_batch(&format!("PRAGMA synchronous = {level}"))
+            .map_err(StoreError::sqlite("changing the writer's durability"))
+    }
+
+    /// Runs a transaction, waiting a bounded time for other processes' locks. An error that is not a lock takes the
+    /// store out of service.
+    fn transact<T>(
+        &mut self,
+        action: &'static str,
+        work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.shared.check()?;
+        self.shared.check_file()?;
+        let give_up = Instant::now() + LOCK_GIVE_UP;
+        loop {
+            let attempt = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).and_then(
+                |transaction| {
+                    let value = work(&transaction)?;
+                    transaction.commit()?;
+                    Ok(value)
+                },
+            );
+            match attempt {
+                Ok(value) => return Ok(value),
+                Err(error) if is_locked(&error) && Instant::now() < give_up => {}
+                Err(source) => {
+                    if !is_locked(&source) {
+                        self.shared.fail_on(action, &source);
+                    }
+                    return Err(StoreError::Sqlite { action, source });
+                }
+            }
+        }
+    }
+
+    fn note_size(&self) {
+        let size = self
+            .connection
+            .prepare_cached("SELECT entries, bytes FROM totals")
+            .and_then(|mut statement| statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?))));
+        // A figure for the status page only: an error here shows in the next write.
+        if let Ok((entries, bytes)) = size {
+            self.shared.counters.entries.store(unsigned(entries), Ordering::Relaxed);
+            self.shared.counters.bytes.store(unsigned(bytes), Ordering::Relaxed);
+        }
+    }
+}
+
+fn is_locked(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+/// SQLite's integers are signed; a time past 2^63 ms is as good as the largest.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn write_entry(transaction: &Transaction<'_>, entry: &Entry) -> rusqlite::Result<Written> {
+    let created_ms = signed(entry.created_ms);
+    transaction
+        .prepare_cached("DELETE FROM entries WHERE key = ?1 AND created_ms <= ?2")?
+        .execute(params![entry.key.as_bytes(), created_ms])?;
+    let added = transaction
+        .prepare_cached(
+            "INSERT INTO entries (key, scope, node, tenant, route, versions, created_ms, expires_ms,
+                                  stored_bytes, answer_hash, key_id, signature, body)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
+             WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE key = ?1 AND at_ms >= ?7)
+               AND NOT EXISTS (SELECT 1 FROM entries WHERE key = ?1)",
+        )?
+        .execute(params![
+            entry.key.as_bytes(),
+            entry.scope.as_bytes(),
+            entry.node.as_bytes(),
+            entry.tenant.as_bytes(),
+            entry.route.code(),
+            entry.versions.to_bytes(),
+            created_ms,
+            signed(entry.expires_ms),
+            signed(entry.stored_bytes()),
+            entry.answer_hash.as_bytes(),
+            entry.key_id,
+            entry.signature,
+            entry.body,
+        ])?;
+    Ok(if added == 1 { Written::Committed } else { Written::Superseded })
+}
+
+fn write_tombstone(
+    transaction: &Transaction<'_>,
+    key: &Digest,
+    at_ms: u64,
+    reason: &str,
+) -> rusqlite::Result<()> {
+    // A new row each time, because readers look past the last row they know; the later time wins.
+    let earlier: Option<i64> = transaction
+        .prepare_cached("SELECT max(at_ms) FROM tombstones WHERE key = ?1")?
+        .query_row([key.as_bytes()], |row| row.get(0))?;
+    let at_ms = signed(at_ms).max(earlier.unwrap_or(0));
+    transaction.prepare_cached("DELETE FROM tombstones WHERE key = ?1")?.execute([key.as_bytes()])?;
+    transaction
+        .prepare_cached("INSERT INTO tombstones (key, at_ms, reason) VALUES (?1, ?2, ?3)")?
+        .execute(params![key.as_bytes(), at_ms, reason])?;
+    transaction
+        .prepare_cached("DELETE FROM entries WHERE key = ?1 AND created_ms <= ?2")?
+        .execute(params![key.as_bytes(), at_ms])?;
+    Ok(())
+}
+
+fn write_purge(transaction: &Transaction<'_>, what: &Purge) -> rusqlite::Result<u64> {
+    let removed = match what {
+        // The condition keeps the delete triggers running, which SQLite's truncation would skip.
+        Purge::All => transaction.execute("DELETE FROM entries WHERE seq > 0", [])?,
+        Purge::Tenant(tenant) => {
+            transaction.execute("DELETE FROM entries WHERE tenant = ?1", [tenant.as_bytes()])?
+        }
+        Purge::Scope(scope) => {
+            transaction.execute("DELETE FROM entries WHERE scope = ?1", [scope.as_bytes()])?
+        }
+        Purge::Node(node) => transaction.execute("DELETE FROM entries WHERE node = ?1", [node.as_bytes()])?,
+        Purge::Expired(now_ms) => {
+            transaction.execute("DELETE FROM entries WHERE expires_ms <= ?1", [signed(*now_ms)])?
+        }
+    };
+    // Tells every reader that rows it knows, and bodies it holds, may be gone.
+    transaction.execute("UPDATE meta SET value = value + 1 WHERE name = 'purge_epoch'", [])?;
+    Ok(removed as u64)
+}
+
+/// Removes expired rows, then the oldest ones while the store is over its limits. A re-checked or replaced entry
+/// is written anew, so age is the time since its last proof.
+fn evict(transaction: &Transaction<'_>, limits: &Limits, now_ms: u64) -> rusqlite::Result<u64> {
+    let mut removed = transaction
+        .prepare_cached(
+            "DELETE FROM entries WHERE seq IN (SELECT seq FROM entries WHERE expires_ms <= ?1 LIMIT ?2)",
+        )?
+        .execute(params![signed(now_ms), signed(EXPIRED_PER_BATCH)])? as u64;
+    loop {
+        let (entries, bytes): (i64, i64) = transaction
+            .prepare_cached("SELECT entries, bytes FROM totals")?
+            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let over_entries = unsigned(entries).saturating_sub(limits.max_entries);
+        let over_bytes = unsigned(bytes).saturating_sub(limits.max_bytes);
+        if entries == 0 || (over_entries == 0 && over_bytes == 0) {
+            return Ok(removed);
+        }
+        let average = (unsigned(bytes) / unsigned(entries).max(1)).max(1);
+        let count = over_entries.max(over_bytes.div_ceil(average)).max(1);
+        removed += transaction
+            .prepare_cached(
+                "DELETE FROM entries WHERE seq IN (SELECT seq FROM entries ORDER BY seq LIMIT ?1)",
+            )?
+            .execute([signed(count)])? as u64;
+    }
+}

@@ -1,0 +1,125 @@
+//! The one interface of every store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zlrs_graph::{Digest, LookupFacts};
+
+use crate::{Entry, StoreError};
+
+/// What a lookup found.
+#[derive(Clone, Debug)]
+pub enum Lookup {
+    /// An entry whose full key, hash and signature hold. Whether it may be served is not decided here.
+    Found(Arc<Entry>),
+    /// Nothing usable; the facts say why.
+    Nothing(LookupFacts),
+}
+
+impl Lookup {
+    /// The part a decision depends on.
+    pub fn facts(&self) -> LookupFacts {
+        match self {
+            Self::Found(entry) => LookupFacts::Found(entry.facts()),
+            Self::Nothing(facts) => *facts,
+        }
+    }
+}
+
+/// How far a write has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Committed: a killed process does not lose it.
+    Committed,
+    /// Waiting in the writer's queue.
+    Queued,
+    /// Refused by the store: a tombstone or a newer entry stands under this key.
+    Superseded,
+}
+
+/// What to remove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purge {
+    /// Everything.
+    All,
+    /// One tenant's entries.
+    Tenant(Digest),
+    /// All entries of a scope.
+    Scope(Digest),
+    /// All entries of a node.
+    Node(Digest),
+    /// Entries that had expired by this Unix millisecond.
+    Expired(u64),
+}
+
+/// Counters since opening, and the present size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Entries in the store.
+    pub entries: u64,
+    /// Bytes they count for.
+    pub bytes: u64,
+    /// Bodies in memory.
+    pub cached_bodies: u64,
+    /// Bytes of bodies in memory.
+    pub cached_bytes: u64,
+    /// Lookups that found an entry.
+    pub found: u64,
+    /// Lookups that found none.
+    pub absent: u64,
+    /// Lookups that ran past the deadline or met a full queue.
+    pub slow: u64,
+    /// Lookups given up because other processes' writes could not be read in time.
+    pub behind: u64,
+    /// Rows that failed hash, signature or key.
+    pub corrupt: u64,
+    /// Entries committed.
+    pub committed: u64,
+    /// Entries dropped: queue full, or the database stayed locked.
+    pub dropped: u64,
+    /// Entries removed by the limits or their age.
+    pub evicted: u64,
+    /// Tombstones written.
+    pub tombstones: u64,
+}
+
+/// A place for entries. All methods may be called from any thread.
+pub trait Store: Send + Sync {
+    /// The entry of a key that had not expired by `now_ms`. Never blocks longer than the store's read deadline, never fails: a store that cannot
+    /// answer says so in the facts.
+    fn get(&self, key: &Digest, now_ms: u64) -> Lookup;
+
+    /// Stores an entry, waiting at most `wait` for it to be committed.
+    ///
+    /// # Errors
+    /// [`StoreError::QueueFull`], [`StoreError::Broken`], [`StoreError::Closed`]; the entry is then not stored.
+    fn put(&self, entry: Entry, wait: Duration) -> Result<Written, StoreError>;
+
+    /// Makes sure that what is stored under `key`, written at `at_ms` or earlier, is never served again.
+    /// Returns once that is durable. A store that cannot write a tombstone stops serving.
+    ///
+    /// # Errors
+    /// When it could not be made durable; the store is then broken.
+    fn tombstone(&self, key: &Digest, at_ms: u64, reason: &str) -> Result<(), StoreError>;
+
+    /// Removes entries; returns how many. Durable on return.
+    ///
+    /// # Errors
+    /// As for [`Store::tombstone`].
+    fn purge(&self, what: Purge) -> Result<u64, StoreError>;
+
+    /// Waits until everything put before is committed.
+    ///
+    /// # Errors
+    /// When something could not be committed.
+    fn flush(&self) -> Result<(), StoreError>;
+
+    /// Counters and size.
+    fn stats(&self) -> Stats;
+
+    /// Why the store is out of service, if it is.
+    fn broken(&self) -> Option<String>;
+
+    /// Commits what waits and stops the threads. Later calls give [`StoreError::Closed`].
+    fn close(&self);
+}
