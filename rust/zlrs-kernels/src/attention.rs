@@ -257,6 +257,9 @@ pub fn attention(
             return Err(KernelError::Length { what, expected, given });
         }
     }
+    if rows.is_empty() {
+        return Ok(());
+    }
     let mut work = 0_usize;
     let mut max_splits = 0;
     for row in rows {
@@ -290,8 +293,7 @@ pub fn attention(
             call.whole(part / kv_heads, part % kv_heads, &mut call.memory(memory), out);
         };
         if inline {
-            (0..parts).for_each(|part| job(0, part));
-            return Ok(());
+            return pool.run_alone(&|| (0..parts).for_each(|part| job(0, part)));
         }
         return pool.run_units(parts, &job);
     }
@@ -347,7 +349,7 @@ fn reserve(memory: &mut Vec<f32>, len: usize) -> Result<(), KernelError> {
     if memory.len() < len {
         let what = "attention's working memory";
         memory
-            .try_reserve_exact(len - memory.len())
+            .try_reserve(len - memory.len())
             .map_err(|_| KernelError::OutOfMemory { what, bytes: len.saturating_mul(size_of::<f32>()) })?;
         memory.resize(len, 0.0);
     }

@@ -154,6 +154,18 @@ impl Pool {
     /// - [`KernelError::PoolPoisoned`] if a worker panics in this job or did in an earlier one. What the job
     ///   wrote is then incomplete.
     pub fn run(&self, job: &Job<'_>) -> Result<(), KernelError> {
+        self.run_on(job, self.threads)
+    }
+
+    /// Runs `job` on this thread only, under the rules of [`run`](Self::run): for work too small to wake anyone.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_alone(&self, job: &(dyn Fn() + Sync)) -> Result<(), KernelError> {
+        self.run_on(&|_| job(), 1)
+    }
+
+    fn run_on(&self, job: &Job<'_>, threads: usize) -> Result<(), KernelError> {
         let current = std::process::id();
         if current != self.owner_process {
             return Err(KernelError::PoolForked { owner: self.owner_process, current });
@@ -161,11 +173,11 @@ impl Pool {
         let Some(_guard) = RunningGuard::enter(self.shared.id) else { return Err(KernelError::PoolNested) };
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.check()?;
-        if self.threads > 1 {
+        if threads > 1 {
             self.publish(job);
         }
         self.shared.run_caught(job, 0);
-        if self.threads > 1 {
+        if threads > 1 {
             // Nothing between publish and here can unwind, so the borrow of `job` outlives its use.
             self.shared.wait(|shared| shared.remaining.0.load(Ordering::Acquire) == 0);
         }

@@ -92,7 +92,9 @@ impl RopeParameters {
             RopeScaling::None => {}
             RopeScaling::Linear { factor } => {
                 check("scaling factor", factor, "above 0", |factor| factor > 0.0)?;
-                frequencies.iter_mut().for_each(|frequency| *frequency /= factor);
+                for frequency in &mut frequencies {
+                    *frequency /= factor;
+                }
             }
             RopeScaling::Llama3 { factor, low_frequency_factor, high_frequency_factor, original_context } => {
                 check("scaling factor", factor, "above 0", |factor| factor > 0.0)?;

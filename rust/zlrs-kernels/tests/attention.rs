@@ -1,5 +1,6 @@
 //! Attention: right (against softmax in f64), the same bits however it is cut up, and closed to memory that a
 //! row does not see.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use proptest::prelude::*;
 use zlrs_kernels::naive::kv::from_half;

@@ -82,6 +82,23 @@ fn units_run_once_each_whatever_their_cost() {
 }
 
 #[test]
+fn small_work_may_stay_on_the_caller_under_the_same_rules() {
+    let pool = Pool::new(2).unwrap();
+    let caller = thread::current().id();
+    let ran = AtomicUsize::new(0);
+    pool.run_alone(&|| {
+        assert_eq!(thread::current().id(), caller);
+        assert!(matches!(pool.run_alone(&|| ()), Err(KernelError::PoolNested)));
+        assert!(matches!(pool.run(&|_| ()), Err(KernelError::PoolNested)));
+        ran.fetch_add(1, Ordering::Relaxed);
+    })
+    .unwrap();
+    assert_eq!(ran.load(Ordering::Relaxed), 1);
+    assert!(matches!(pool.run_alone(&|| panic!("gives up")), Err(KernelError::PoolPoisoned { .. })));
+    assert!(matches!(pool.run(&|_| ()), Err(KernelError::PoolPoisoned { .. })));
+}
+
+#[test]
 fn callers_on_several_threads_take_turns() {
     let pool = Arc::new(Pool::new(2).unwrap());
     let inside = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,5 @@
 //! Rotary tables against closed forms, rotations against complex numbers in f64, AVX2 against the naive path.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use proptest::prelude::*;
 use zlrs_kernels::{Isa, KernelError, RopeLayout, RopeParameters, RopeScaling, RopeTable, rope};

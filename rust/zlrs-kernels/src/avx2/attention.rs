@@ -43,12 +43,11 @@ impl Product {
     unsafe fn add<const VECTORS: usize>(&self, heads: usize) {
         let mut head = 0;
         while head < heads {
-            let part = Self {
-                // SAFETY: both stay inside what the caller promised, `head` being below `heads`.
-                weights: unsafe { self.weights.add(head * self.weights_stride) },
-                out: unsafe { self.out.add(head * self.out_stride) },
-                ..*self
+            // SAFETY: both stay inside what the caller promised, `head` being below `heads`.
+            let (weights, out) = unsafe {
+                (self.weights.add(head * self.weights_stride), self.out.add(head * self.out_stride))
             };
+            let part = Self { weights, out, ..*self };
             // SAFETY: at most the remaining heads are used.
             unsafe {
                 match heads - head {

@@ -6,7 +6,7 @@
 use super::exponential::exp;
 
 /// `-2 · sqrt(2 / pi)`.
-pub(crate) const GELU_SCALE: f32 = -1.595_769_1;
+pub(crate) const GELU_SCALE: f32 = -1.595_769;
 /// The cubic coefficient of GELU's tanh form.
 pub(crate) const GELU_CUBIC: f32 = 0.044_715;
 
