@@ -139,15 +139,19 @@ class AsyncStream(_Collected):
     Cancelling the task that iterates cancels the answer; so do `aclose()`, leaving the `async with`, and
     dropping the object. Events are taken from the native side as they come, so a slow reader holds nobody up;
     what waits is bounded by the answer's length.
+
+    Args:
+        generation: The submitted work.
+        on_end: Called once, on the loop, when the engine has finished, failed or been told to stop.
     """
 
-    def __init__(self, generation: NativeGeneration, *, on_close: Callable[[AsyncStream], None] | None = None) -> None:
+    def __init__(self, generation: NativeGeneration, *, on_end: Callable[[AsyncStream], None] | None = None) -> None:
         super().__init__(generation)
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Delta | Finish] = deque()
         self._failure: Exception | None = None
         self._ready = asyncio.Event()
-        self._on_close = on_close
+        self._on_end = on_end
         self._watched: int | None = generation.fileno()
         # The loop must not keep the stream alive: dropping the stream cancels the answer.
         self._loop.add_reader(self._watched, _take, weakref.ref(self))
@@ -164,6 +168,7 @@ class AsyncStream(_Collected):
             self._ready.set()
             if isinstance(events[-1], Finish):
                 self._unwatch()
+                self._end()
 
     def _unwatch(self) -> None:
         if self._watched is not None:
@@ -177,6 +182,13 @@ class AsyncStream(_Collected):
         if self._failure is None:
             self._failure = error
         self._ready.set()
+        self._end()
+
+    def _end(self) -> None:
+        """Tell the owner, once, that the engine works on this answer no more."""
+        if self._on_end is not None:
+            told, self._on_end = self._on_end, None
+            told(self)
 
     async def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until something can be read; False when nothing came in time."""
@@ -220,8 +232,7 @@ class AsyncStream(_Collected):
         if self._finish is None:
             self._generation.cancel()
         self._ready.set()
-        if self._on_close is not None:
-            self._on_close(self)
+        self._end()
 
     def __del__(self) -> None:
         if not self._closed and self._watched is not None and not self._loop.is_closed():

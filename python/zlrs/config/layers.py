@@ -111,7 +111,7 @@ def flags(values: Mapping[str, Value]) -> list[Layer]:
     for name, value in values.items():
         if value is not None:
             section, _, key = name.partition(".")
-            layers.append(Layer(f"flag --{key.replace('_', '-')}", {section: {key: value}}))
+            layers.append(Layer("command line", {section: {key: value}}))
     return layers
 
 

@@ -1,0 +1,129 @@
+"""`zlrs serve`: load a model and answer both APIs until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from zlrs.cli.output import note
+from zlrs.cli.parser import Parser
+from zlrs.config import ConfigError, load
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from zlrs.config import Config
+    from zlrs.engine import Engine
+    from zlrs.server.graph_front import Graph
+
+EPILOG = """\
+examples:
+  zlrs serve smollm2-135m-instruct-q4_1
+  zlrs serve ./model.gguf --port 0 --context-tokens 8192
+  zlrs serve qwen2.5-coder-0.5b-instruct-q4_k_m --graph
+
+When requests are answered, one line goes to stdout: `zlrs serve: http://HOST:PORT`.
+SIGTERM or Ctrl-C lets running answers finish; a second one ends at once.
+"""
+
+FLAGS = {
+    "model": "engine.model",
+    "threads": "engine.threads",
+    "context_tokens": "engine.context_tokens",
+    "kv_bytes": "engine.kv_bytes",
+    "host": "server.host",
+    "port": "server.port",
+    "keys_file": "server.keys_file",
+    "alias": "server.model_aliases",
+    "allow_host": "server.allowed_hosts",
+    "queue_limit": "server.queue_limit",
+    "drain_seconds": "server.drain_seconds",
+    "receipts": "headers.receipts",
+    "graph": "graph.enabled",
+    "graph_path": "graph.path",
+}
+"""Flag -> setting."""
+
+
+def _parser() -> Parser:
+    parser = Parser("zlrs serve", "Answer the Messages and Chat APIs with a local model.", EPILOG)
+    add = parser.add_argument
+    add("model", nargs="?", help="name from `zlrs models list`, path or URL of a GGUF file")
+    add("--host", help="address to listen on (127.0.0.1); beyond loopback needs --keys-file")
+    add("--port", type=int, help="port (8080); 0 takes a free one")
+    add("--threads", type=int, metavar="N", help="worker threads (the cores this process has)")
+    add("--context-tokens", type=int, metavar="N", help="longest prompt plus answer (the model's own window)")
+    add("--kv-bytes", type=int, metavar="N", help="hard limit of the KV memory")
+    add("--keys-file", metavar="FILE", help="one API key a line; then every request needs one")
+    add("--alias", action="append", metavar="NAME", help="further model name to answer as; '*' = any")
+    add("--allow-host", action="append", metavar="NAME", help="further name a Host header may carry")
+    add("--queue-limit", type=int, metavar="N", help="requests waiting and running at once (64)")
+    add("--drain-seconds", type=float, metavar="S", help="time answers get to finish after SIGTERM (30)")
+    add("--receipts", choices=["on", "off"], help="response headers that say what was computed (on)")
+    add("--graph", action="store_const", const=True, help="put the decision graph in front of the engine")
+    add("--graph-path", metavar="FILE", help="where the graph is stored")
+    add("--config", metavar="FILE", help="configuration instead of ./zlrs.toml")
+    return parser
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Serve until a signal."""
+    options = _parser().parse_args(arguments)
+    config = load(file=options.config, flags=_flags(options)).config
+    model = config.engine.model
+    if model is None:
+        raise ConfigError("no model is named", "Give one: `zlrs serve NAME` (`zlrs models list` shows names)")
+    # Imported late: `zlrs serve --help` and errors in settings need no web server.
+    from zlrs.server import serve
+
+    asyncio.run(
+        serve(
+            config,
+            lambda progress: _load(model, config, progress),
+            open_graph=(lambda: _open_graph(config)) if config.graph.enabled else None,
+            announce=lambda address: _announce(address, model),
+        )
+    )
+    return 0
+
+
+def _flags(options: argparse.Namespace) -> dict[str, str | int | float | bool | list[str] | None]:
+    return {setting: getattr(options, flag) for flag, setting in FLAGS.items()}
+
+
+def _load(model: str, config: Config, progress: Callable[[int, int], None]) -> Engine:
+    from zlrs.engine import Engine
+    from zlrs.models import resolve
+    from zlrs.progress import Progress
+
+    path = resolve(model)
+    with Progress(f"loading {path.name}", path.stat().st_size) as bar:
+
+        def report(done_bytes: int, total_bytes: int) -> None:
+            bar.update(done_bytes)
+            progress(done_bytes, total_bytes)
+
+        return Engine.load(
+            model,
+            threads=config.engine.threads,
+            context_tokens=config.engine.context_tokens,
+            kv_bytes=config.engine.kv_bytes,
+            queue_limit=config.server.queue_limit,
+            progress=report,
+        )
+
+
+def _open_graph(config: Config) -> Graph:
+    from zlrs.graph import DecisionGraph
+
+    return DecisionGraph.open(config.graph)
+
+
+def _announce(address: str, model: str) -> None:
+    print(f"zlrs serve: {address}", flush=True)
+    note(
+        f"answering as {model}; try:\n"
+        f"  curl -s {address}/v1/messages -H 'content-type: application/json' -d "
+        f"'{{\"model\":\"{model}\",\"max_tokens\":64,\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'"
+    )

@@ -1,0 +1,54 @@
+"""The verbs of `zlrs`: our own by name, others from the entry-point group `zlrs.commands`.
+
+A verb is a function of its arguments (without the verb) that returns the exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "zlrs.commands"
+
+Command = Callable[[Sequence[str]], int]
+
+
+class Verb(NamedTuple):
+    """A verb with its one-line help; the code is imported when it is used."""
+
+    name: str
+    help: str
+    load: Callable[[], Command]
+
+
+def _own(module: str) -> Callable[[], Command]:
+    return lambda: cast("Command", import_module(module).command)
+
+
+def _foreign(point: EntryPoint) -> Callable[[], Command]:
+    return lambda: cast("Command", point.load())
+
+
+OWN = (
+    Verb("serve", "answer the Messages and Chat APIs with a local model", _own("zlrs.cli.serve")),
+    Verb("models", "fetch, list, check and remove model files", _own("zlrs.cli.models")),
+    Verb("config", "check and show the configuration", _own("zlrs.cli.config")),
+    Verb("build-info", "print what this build is", _own("zlrs.cli.build_info")),
+    Verb("version", "print the version", _own("zlrs.cli.version")),
+)
+
+FOREIGN_HELP = {"proxy": "the sidecar: answer what is proven, forward the rest"}
+
+
+def all_verbs() -> dict[str, Verb]:
+    """Every verb by name; an installed package cannot replace one of ours."""
+    verbs = {
+        point.name: Verb(point.name, FOREIGN_HELP.get(point.name, f"from {point.value}"), _foreign(point))
+        for point in entry_points(group=GROUP)
+    }
+    return verbs | {verb.name: verb for verb in OWN}

@@ -1,0 +1,76 @@
+"""How many requests are let in at once, and when the next one should come back."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+from zlrs.server.errors import Refusal, retry_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SMOOTHING = 0.2
+"""Weight of the newest answer in the mean duration."""
+
+RETRY_LIMIT_SECONDS = 60
+
+
+class Slot:
+    """A place in the queue, given back once."""
+
+    def __init__(self, admission: Admission, started: float) -> None:
+        self._admission: Admission | None = admission
+        self._started = started
+
+    def release(self) -> None:
+        """Give the place back. May be called again."""
+        if self._admission is not None:
+            self._admission.leave(self._started)
+            self._admission = None
+
+
+class Admission:
+    """Counts requests from admission to the end of their answer. Used on the event loop only.
+
+    Args:
+        limit: Requests in at once, waiting and running.
+        monotonic: Clock in seconds.
+    """
+
+    def __init__(self, limit: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.limit = limit
+        self.in_flight = 0
+        self.refused = 0
+        self._monotonic = monotonic
+        self._mean_seconds = 1.0
+
+    def enter(self) -> Slot:
+        """Take a place.
+
+        Raises:
+            Refusal: 529 with `retry-after` when all are taken.
+        """
+        if self.in_flight >= self.limit:
+            self.refused += 1
+            raise Refusal(
+                "overloaded_error",
+                529,
+                f"{self.in_flight} requests are waiting or running, the limit is {self.limit}",
+                suggestion="Come back later; `server.queue_limit` sets the limit",
+                headers=retry_headers(self.retry_after_seconds()),
+                code="overloaded",
+            )
+        self.in_flight += 1
+        return Slot(self, self._monotonic())
+
+    def leave(self, started: float) -> None:
+        """Give a place back; called by its `Slot`."""
+        self.in_flight -= 1
+        taken = (self._monotonic() - started) / max(1, self.in_flight + 1)
+        self._mean_seconds += SMOOTHING * (taken - self._mean_seconds)
+
+    def retry_after_seconds(self) -> int:
+        """When a place should be free: about one answer's time, 1 … 60 s."""
+        return max(1, min(RETRY_LIMIT_SECONDS, math.ceil(self._mean_seconds)))

@@ -1,0 +1,277 @@
+"""From a request to an answer, the same walk for both protocols: check, decide, admit, prepare, generate, send."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from aiohttp import web
+
+from zlrs.results import Finish
+from zlrs.server import headers as request_headers
+from zlrs.server import receipts
+from zlrs.server.context import CONTEXT, REQUEST_ID, ServerContext
+from zlrs.server.errors import Refusal, as_refusal, encode, error_object, invalid
+from zlrs.server.limits import read_body, require_json
+from zlrs.server.log import log
+from zlrs.server.sse import EventResponse, pieces
+from zlrs.streams import AsyncStream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zlrs.engine import GenerateOptions
+    from zlrs.results import Completion
+    from zlrs.server import errors
+    from zlrs.server.ask import Ask
+    from zlrs.server.receipts import ModelFacts
+
+SECOND_MS = 1000
+
+
+class Dialect(Protocol):
+    """One protocol's way of saying an answer. One instance a request."""
+
+    protocol: errors.Protocol
+    ping: bytes
+    model: str
+    ask: Ask
+
+    def whole(self, completion: Completion, facts: ModelFacts, *, clamped: bool) -> dict[str, object]:
+        """The body of an answer that is not streamed."""
+
+    def opening(self, facts: ModelFacts, input_tokens: int) -> bytes:
+        """The events before the first piece, with exact usage."""
+
+    def piece(self, text: str) -> bytes:
+        """The event of a piece."""
+
+    def closing(self, finish: Finish, end: Mapping[str, object] | None, *, clamped: bool) -> bytes:
+        """The events after the last piece; `end` is the `zlrs` object."""
+
+    def failure(self, refusal: Refusal, request_id: str) -> bytes:
+        """The event of an error after the stream began."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One request on its way."""
+
+    request: web.Request
+    context: ServerContext
+    dialect: Dialect
+    asked: request_headers.RequestHeaders
+    started: float
+    extra: dict[str, str]
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Since the request was read."""
+        return (self.context.monotonic() - self.started) * SECOND_MS
+
+    def headers(self, measured: str | None = None) -> dict[str, str]:
+        """Our response headers."""
+        config = self.context.config.headers
+        ours = receipts.response_headers(
+            self.context.facts,
+            self.asked,
+            enabled=config.receipts == "on",
+            historical=config.historical,
+            measured=measured,
+        )
+        return {**ours, **(self.extra if config.receipts == "on" else {})}
+
+    def replay_headers(self) -> dict[str, str]:
+        """Of an answer that was not computed: the model and the decision, no compute profile."""
+        headers = self.headers()
+        computed = {"X-ZLRS-Compute-Profile", "X-ZLRS-Zero-Active"}
+        computed |= {receipts.HISTORICAL[name] for name in computed}
+        kept = {name: value for name, value in headers.items() if name not in computed}
+        if self.asked.historical and kept:
+            kept["X-Zero-Layer-Bypass"] = "true"
+        return kept
+
+    def end_facts(self, finish: Finish) -> dict[str, object] | None:
+        """The `zlrs` object, unless receipts are off."""
+        if self.context.config.headers.receipts == "off":
+            return None
+        return receipts.end_facts(
+            self.context.facts, self.asked, finish, self.elapsed_ms, self.dialect.ask.ignored
+        )
+
+
+async def read(request: web.Request) -> bytes:
+    """The JSON body within the server's limits."""
+    context = request.app[CONTEXT]
+    require_json(request)
+    return await read_body(
+        request,
+        limit_bytes=context.config.server.body_limit_bytes,
+        seconds=context.config.server.body_seconds,
+    )
+
+
+async def answer(
+    request: web.Request, dialect: Dialect, asked: request_headers.RequestHeaders, body: bytes, started: float
+) -> web.StreamResponse:
+    """Answer one parsed request."""
+    context = request.app[CONTEXT]
+    if dialect.ask.ignored:
+        context.metrics.ignored.add(protocol=dialect.protocol)
+    walk = Walk(request, context, dialect, asked, started, {})
+    if context.graph is None:
+        if asked.cache_only:
+            raise _cache_only_miss("the decision graph is off")
+        return await generate(walk, None)
+    decision = await context.graph.decide(request, body)
+    context.metrics.decisions.add(kind=decision.kind)
+    walk.extra["X-ZLRS-Decision"] = decision.header
+    if decision.audit:
+        walk.extra["X-ZLRS-Audit"] = decision.audit
+    if decision.kind == "hit" and not asked.no_graph:
+        replayed = context.graph.replay(decision, walk.replay_headers())
+        if replayed is not None:
+            return replayed
+    if asked.cache_only:
+        raise _cache_only_miss(f"the graph has no answer ({decision.header})")
+    return await generate(walk, context.graph.recorder(decision))
+
+
+def _cache_only_miss(why: str) -> Refusal:
+    return Refusal(
+        "cache_only_miss",
+        504,
+        f"X-ZLRS-Cache-Only was set and {why}",
+        suggestion="Try again later, or without X-ZLRS-Cache-Only",
+    )
+
+
+class Recorder(Protocol):
+    """Takes what was sent, for the decision graph."""
+
+    def settle(self, body: bytes) -> None:
+        """The complete answer, as a body that is not streamed."""
+
+
+async def generate(walk: Walk, recorder: Recorder | None) -> web.StreamResponse:
+    """Let the engine answer."""
+    stream, clamped = await begin(walk.context, walk.dialect.ask)
+    async with stream:
+        if walk.dialect.ask.stream:
+            return await _send_events(walk, stream, recorder, clamped=clamped)
+        return await _send_whole(walk, stream, recorder, clamped=clamped)
+
+
+async def begin(context: ServerContext, ask: Ask) -> tuple[AsyncStream, bool]:
+    """Admit, make tokens, queue.
+
+    Returns:
+        The running answer, and whether the window left less room than was asked for.
+
+    Raises:
+        Refusal: 529 when the queue is full, 400 when the prompt does not fit.
+    """
+    engine = context.engine
+    slot = context.admission.enter()
+    try:
+        ids = await engine.prepare_async(ask.turns)
+        options, clamped = _with_limits(context, ask.options, len(ids))
+        generation = engine.submit(ids, **options)
+
+        def ended(stream: AsyncStream) -> None:
+            context.streams.discard(stream)
+            slot.release()
+
+        stream = AsyncStream(generation, on_end=ended)
+    except BaseException:
+        slot.release()
+        raise
+    context.streams.add(stream)
+    context.metrics.tokens.add(len(ids), type="input")
+    return stream, clamped
+
+
+def _with_limits(context: ServerContext, options: GenerateOptions, tokens: int) -> tuple[GenerateOptions, bool]:
+    """Complete the options by what the window and the settings allow."""
+    limit = context.facts.context_tokens - 1
+    if tokens > limit:
+        raise invalid(
+            f"prompt is too long: {tokens} tokens > {limit} maximum",
+            code="context_length_exceeded",
+            suggestion="Shorten the conversation, or load the model with more `context_tokens` where it allows",
+        )
+    room = context.facts.context_tokens - tokens
+    settings = context.config.server
+    wanted = options.get("max_tokens")
+    complete: GenerateOptions = {**options, "max_tokens": min(wanted or settings.default_max_tokens, room)}
+    if settings.deadline_seconds is not None:
+        complete["deadline_ms"] = int(settings.deadline_seconds * SECOND_MS)
+    return complete, (wanted or settings.default_max_tokens) > room
+
+
+def _require_complete(finish: Finish) -> None:
+    """An answer that was cut short by us is an error, not an answer."""
+    if finish.finish_reason == "deadline":
+        raise Refusal(
+            "timeout_error",
+            504,
+            f"the answer was not ready before its deadline ({finish.usage.output_tokens} tokens were)",
+            suggestion="Ask for fewer tokens, or raise `server.deadline_seconds`",
+        )
+    if finish.finish_reason == "cancelled":
+        raise Refusal("api_error", 500, "the answer was cancelled", suggestion="Send the request again")
+
+
+def _count(walk: Walk, finish: Finish) -> None:
+    metrics = walk.context.metrics
+    metrics.finished.add(reason=finish.finish_reason)
+    metrics.tokens.add(finish.usage.output_tokens, type="output")
+    if finish.usage.output_tokens:
+        metrics.first_token.observe(finish.timings.first_token_ms / SECOND_MS)
+
+
+async def _send_whole(
+    walk: Walk, stream: AsyncStream, recorder: Recorder | None, *, clamped: bool
+) -> web.StreamResponse:
+    async for _ in stream:
+        pass
+    completion = stream.completion
+    _count(walk, stream.finish)
+    _require_complete(stream.finish)
+    body = walk.dialect.whole(completion, walk.context.facts, clamped=clamped)
+    if recorder is not None:
+        recorder.settle(encode(body))
+    headers = walk.headers(receipts.latency(stream.finish, walk.elapsed_ms))
+    end = walk.end_facts(stream.finish)
+    if end is not None:
+        body["zlrs"] = {**end, "headers": headers} if walk.asked.include else end
+    return web.Response(body=encode(body), content_type="application/json", headers=headers)
+
+
+async def _send_events(
+    walk: Walk, stream: AsyncStream, recorder: Recorder | None, *, clamped: bool
+) -> web.StreamResponse:
+    dialect = walk.dialect
+    response = await EventResponse.start(walk.request, walk.headers())
+    await response.write(dialect.opening(walk.context.facts, stream.input_tokens))
+
+    async def ping() -> None:
+        await response.write(dialect.ping)
+
+    try:
+        async for piece in pieces(stream, walk.context.config.server.ping_seconds, ping):
+            await response.write(dialect.piece(piece.text))
+        _count(walk, stream.finish)
+        _require_complete(stream.finish)
+        await response.write(dialect.closing(stream.finish, walk.end_facts(stream.finish), clamped=clamped))
+    except ConnectionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - after the 200, every failure is told inside the stream
+        refusal = as_refusal(error)
+        log("stream_failed", request_id=walk.request[REQUEST_ID], type=refusal.type, error=repr(error))
+        await response.write(dialect.failure(refusal, walk.request[REQUEST_ID]))
+        return await response.finish(close=True)
+    if recorder is not None:
+        recorder.settle(encode(dialect.whole(stream.completion, walk.context.facts, clamped=clamped)))
+    return await response.finish()
+

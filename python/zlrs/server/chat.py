@@ -1,0 +1,120 @@
+"""`POST /v1/chat/completions`: the Chat protocol's bodies and chunks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from zlrs.server import headers as request_headers
+from zlrs.server.answer import answer, read
+from zlrs.server.chat_request import ask_of, parse
+from zlrs.server.context import CONTEXT
+from zlrs.server.errors import error_object
+from zlrs.server.ids import new_id
+from zlrs.server.sse import CHAT_DONE, CHAT_PING, chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiohttp import web
+
+    from zlrs.results import Completion, Finish, Usage
+    from zlrs.server.ask import Ask
+    from zlrs.server.errors import Refusal
+    from zlrs.server.receipts import ModelFacts
+
+FINISH_REASONS = {"stop": "stop", "stop_sequence": "stop", "max_tokens": "length", "context": "length"}
+
+
+async def handle(request: web.Request) -> web.StreamResponse:
+    """Answer a conversation, as one body or as chunks."""
+    context = request.app[CONTEXT]
+    started = context.monotonic()
+    asked = request_headers.parse(request.headers)
+    body = await read(request)
+    parsed, ignored = parse(body)
+    context.require_model(parsed.model)
+    ask = ask_of(parsed, ignored, vocabulary=context.facts.vocabulary)
+    dialect = ChatDialect(context.facts.name, ask, created=int(context.wall()), fingerprint=context.facts.fingerprint)
+    return await answer(request, dialect, asked, body, started)
+
+
+def usage(counted: Usage) -> dict[str, object]:
+    """Counted tokens."""
+    return {
+        "prompt_tokens": counted.input_tokens,
+        "completion_tokens": counted.output_tokens,
+        "total_tokens": counted.input_tokens + counted.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    }
+
+
+class ChatDialect:
+    """The Chat protocol for one request."""
+
+    protocol: Literal["chat"] = "chat"
+    ping = CHAT_PING
+
+    def __init__(self, model: str, ask: Ask, *, created: int, fingerprint: str) -> None:
+        self.model = model
+        self.ask = ask
+        self.id = new_id("chatcmpl-")
+        self.created = created
+        self.fingerprint = fingerprint
+
+    def _object(self, kind: str, choices: list[dict[str, object]]) -> dict[str, object]:
+        return {
+            "id": self.id,
+            "object": kind,
+            "created": self.created,
+            "model": self.model,
+            "system_fingerprint": self.fingerprint,
+            "choices": choices,
+        }
+
+    def _chunk(self, delta: dict[str, object], finish_reason: str | None) -> bytes:
+        choice: dict[str, object] = {
+            "index": 0,
+            "delta": delta,
+            "logprobs": None,
+            "finish_reason": finish_reason,
+        }
+        data = self._object("chat.completion.chunk", [choice])
+        if self.ask.include_usage:
+            data["usage"] = None
+        return chunk(data)
+
+    def whole(self, completion: Completion, facts: ModelFacts, *, clamped: bool) -> dict[str, object]:
+        """A `chat.completion` object."""
+        del facts, clamped
+        choice: dict[str, object] = {
+            "index": 0,
+            "message": {"role": "assistant", "content": completion.text, "refusal": None},
+            "logprobs": None,
+            "finish_reason": FINISH_REASONS[completion.finish_reason],
+        }
+        return {**self._object("chat.completion", [choice]), "usage": usage(completion.usage)}
+
+    def opening(self, facts: ModelFacts, input_tokens: int) -> bytes:
+        """The chunk with the role."""
+        del facts, input_tokens
+        return self._chunk({"role": "assistant", "content": "", "refusal": None}, None)
+
+    def piece(self, text: str) -> bytes:
+        """A chunk of text."""
+        return self._chunk({"content": text}, None)
+
+    def closing(self, finish: Finish, end: Mapping[str, object] | None, *, clamped: bool) -> bytes:
+        """The chunk with the finish reason, the usage chunk where asked for, `[DONE]`."""
+        del clamped
+        last = self._chunk({}, FINISH_REASONS[finish.finish_reason])
+        if self.ask.include_usage:
+            data = {**self._object("chat.completion.chunk", []), "usage": usage(finish.usage)}
+            if end is not None:
+                data["zlrs"] = end
+            last += chunk(data)
+        return last + CHAT_DONE
+
+    def failure(self, refusal: Refusal, request_id: str) -> bytes:
+        """A chunk with the error; the stream ends with it, without `[DONE]`."""
+        return chunk(error_object(refusal, self.protocol, request_id))

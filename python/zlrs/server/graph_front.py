@@ -1,0 +1,160 @@
+"""The decision graph in front of the engine: decide before admission, replay a hit, settle after the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol
+
+from aiohttp import web
+
+from zlrs.server.log import log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+SETTLE_QUEUE_LIMIT = 64
+"""Answers waiting to be stored; past it an answer is not kept, and nobody waits for it."""
+
+JSON_HEADERS = ((b"content-type", b"application/json"),)
+
+
+class Decision(Protocol):
+    """What the graph says about one request."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def header(self) -> str: ...
+
+    @property
+    def audit(self) -> str: ...
+
+    @property
+    def content_type(self) -> str: ...
+
+    def replay(self) -> list[bytes]: ...
+
+
+class Graph(Protocol):
+    """`zlrs.graph.DecisionGraph` as the server uses it."""
+
+    def decide(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes,
+        upstream: str,
+        now_ms: int,
+    ) -> Decision: ...
+
+    def settle(
+        self,
+        decision: Decision,
+        status: int,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes,
+        complete: bool,
+        now_ms: int,
+    ) -> str: ...
+
+    def close(self) -> None: ...
+
+
+class Skipped:
+    """The decision of a graph that failed: the request goes to the engine."""
+
+    kind = "skipped"
+    header = "skipped;reason=graph_error"
+    audit = ""
+    content_type = "application/json"
+
+    def replay(self) -> list[bytes]:
+        """Never asked for."""
+        return []
+
+
+class GraphFront:
+    """Asks the graph on the loop (no input or output there) and stores in a thread of its own.
+
+    Args:
+        graph: The decision graph.
+        upstream: What answers behind it: the model's version, so that another file is another scope.
+        wall: Clock, seconds since 1970.
+    """
+
+    def __init__(self, graph: Graph, upstream: str, wall: Callable[[], float]) -> None:
+        self._graph = graph
+        self._upstream = upstream
+        self._wall = wall
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="zlrs-settle")
+        self._waiting: set[asyncio.Future[str]] = set()
+
+    async def decide(self, request: web.Request, body: bytes) -> Decision:
+        """What the graph says; a graph that fails is skipped, never an error to the caller."""
+        path, _, query = request.raw_path.partition("?")
+        try:
+            return self._graph.decide(
+                request.method, path, query, request.raw_headers, body, self._upstream, self._wall_ms()
+            )
+        except Exception as error:  # noqa: BLE001 - failing open: the engine can still answer
+            log("graph_decide_failed", error=repr(error))
+            return Skipped()
+
+    def replay(self, decision: Decision, receipts: Mapping[str, str]) -> web.Response | None:
+        """The stored answer as the request asked for it; None when it cannot be made into one."""
+        try:
+            content = b"".join(decision.replay())
+        except Exception as error:  # noqa: BLE001 - failing open: the engine can still answer
+            log("graph_replay_failed", error=repr(error))
+            return None
+        headers = {**receipts, "content-type": decision.content_type}
+        if decision.content_type.startswith("text/event-stream"):
+            headers |= {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        return web.Response(body=content, headers=headers)
+
+    def recorder(self, decision: Decision) -> GraphRecorder:
+        """Takes the engine's answer to this decision."""
+        return GraphRecorder(self, decision)
+
+    def settle(self, decision: Decision, body: bytes) -> None:
+        """Queue a complete answer for storing."""
+        if len(self._waiting) >= SETTLE_QUEUE_LIMIT:
+            return
+        future = asyncio.get_running_loop().run_in_executor(
+            self._worker, self._graph.settle, decision, 200, JSON_HEADERS, body, True, self._wall_ms()
+        )
+        self._waiting.add(future)
+        future.add_done_callback(self._settled)
+
+    def _settled(self, future: asyncio.Future[str]) -> None:
+        self._waiting.discard(future)
+        if not future.cancelled() and (error := future.exception()) is not None:
+            log("graph_settle_failed", error=repr(error))
+
+    def _wall_ms(self) -> int:
+        return int(self._wall() * 1000)
+
+    async def close(self) -> None:
+        """Store what waits, then close the graph."""
+        if self._waiting:
+            await asyncio.wait(set(self._waiting))
+        self._worker.shutdown(wait=True)
+        await asyncio.to_thread(self._graph.close)
+
+
+class GraphRecorder:
+    """Passes one answer on to the graph."""
+
+    def __init__(self, front: GraphFront, decision: Decision) -> None:
+        self._front = front
+        self._decision = decision
+
+    def settle(self, body: bytes) -> None:
+        """Store the complete answer, off the caller's time."""
+        if not isinstance(self._decision, Skipped):
+            self._front.settle(self._decision, body)
+

@@ -1,0 +1,189 @@
+"""A server's life: bind, load, answer, drain, end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from zlrs.config import ConfigError
+from zlrs.server.access import Keys, require_safe_address
+from zlrs.server.app import create_app
+from zlrs.server.context import ServerContext, State
+from zlrs.server.errors import Refusal
+from zlrs.server.graph_front import GraphFront
+from zlrs.server.log import log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zlrs.config import Config
+    from zlrs.engine import Engine
+    from zlrs.server.graph_front import Graph
+
+    Load = Callable[[Callable[[int, int], None]], Engine]
+    OpenGraph = Callable[[], Graph]
+
+BACKLOG = 512
+CLOSE_SECONDS = 5.0
+"""Time connections get to send what is written after the last answer ended."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Listen on an address; done before the long load, so that a taken port is known at once.
+
+    Raises:
+        ConfigError: The port is taken or the address is not of this machine.
+    """
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise ConfigError(f"{host!r} is not an address of this machine: {error}", "Check `--host`") from error
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"port {port} on {host} is taken by another program",
+                "Give another with `--port N` (`--port 0` takes a free one), or set `server.port` in zlrs.toml",
+            ) from error
+        if error.errno == errno.EACCES:
+            raise ConfigError(
+                f"port {port} may not be used by this user", "Give a port from 1024 up with `--port N`"
+            ) from error
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}", "Check `--host`") from error
+    listener.setblocking(False)
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """`http://HOST:PORT` as really bound."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def serve(
+    config: Config,
+    load: Load,
+    *,
+    open_graph: OpenGraph | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> None:
+    """Run until SIGTERM or SIGINT.
+
+    Args:
+        config: All settings.
+        load: Loads the engine; called in a thread with a function of (bytes done, bytes in all).
+        open_graph: Opens the decision graph to put in front of the engine.
+        announce: Told the address once requests are answered.
+
+    Raises:
+        ConfigError: The address cannot be used.
+    """
+    keys = Keys.from_file(config.server.keys_file)
+    require_safe_address(config.server.host, keys)
+    listener = bind(config.server.host, config.server.port)
+    context = ServerContext(config, keys)
+    runner = web.AppRunner(
+        create_app(context), handler_cancellation=True, access_log=None, shutdown_timeout=CLOSE_SECONDS
+    )
+    stop = _watch_signals()
+    await runner.setup()
+    site = web.SockSite(runner, listener, backlog=BACKLOG)
+    try:
+        await site.start()
+        loading = asyncio.ensure_future(_load(context, load, open_graph))
+        stopping = asyncio.ensure_future(stop.wait())
+        await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if loading.done():
+            loading.result()
+            if announce is not None:
+                announce(address_of(listener))
+            await stopping
+        else:
+            stopping.cancel()
+        await drain(context, site)
+        # A load cannot be interrupted; its result is dropped.
+        if not loading.done():
+            loading.cancel()
+    finally:
+        await runner.cleanup()
+        await close(context)
+
+
+async def _load(context: ServerContext, load: Load, open_graph: OpenGraph | None) -> None:
+    def progress(done_bytes: int, total_bytes: int) -> None:
+        context.loading_share = done_bytes / max(1, total_bytes)
+
+    try:
+        engine = await asyncio.to_thread(load, progress)
+        if open_graph is not None:
+            graph = await asyncio.to_thread(open_graph)
+            context.graph = GraphFront(graph, f"zlrs:{engine.info['file_sha256']}", context.wall)
+    except BaseException:
+        context.state = State.FAILED
+        raise
+    context.engine_loaded(engine)
+
+
+def _watch_signals() -> asyncio.Event:
+    """Set at the first SIGTERM or SIGINT; a second one ends the process at once."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def received(number: signal.Signals) -> None:
+        if stop.is_set():
+            sys.exit(128 + number)
+        log("stopping", signal=number.name)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, received, number)
+    return stop
+
+
+async def drain(context: ServerContext, site: web.BaseSite | None) -> None:
+    """Take nothing new, let running answers finish, tell the rest.
+
+    `/readyz` says no first. Answers that are not done within `server.drain_seconds` end with an error in
+    their protocol.
+    """
+    context.state = State.DRAINING
+    if site is not None:
+        await site.stop()
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + context.config.server.drain_seconds
+    while context.streams and loop.time() < deadline:
+        await asyncio.sleep(min(0.05, max(0.0, deadline - loop.time())))
+    cut = list(context.streams)
+    for stream in cut:
+        stream.fail(
+            Refusal(
+                "overloaded_error",
+                529,
+                "the server is shutting down and this answer was not finished in time",
+                suggestion="Send the request again",
+                headers={"retry-after": "1", "x-should-retry": "true"},
+            )
+        )
+    if cut:
+        log("answers_cut", count=len(cut))
+
+
+async def close(context: ServerContext) -> None:
+    """Free the engine and store what the graph still holds."""
+    if context.graph is not None:
+        await context.graph.close()
+    engine = context.loaded_engine
+    if engine is not None:
+        await asyncio.to_thread(engine.close)

@@ -1,0 +1,104 @@
+"""Body of the Messages API -> `Ask`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zlrs.server.ask import COUNT_LIMIT, STOP_COUNT, Ask, in_range, role_of, sampling, stop_texts, text_of
+from zlrs.server.errors import invalid
+from zlrs.server.limits import decode
+from zlrs.types import ABSENT, Message, MessagesRequest, unknown_fields
+
+if TYPE_CHECKING:
+    from zlrs.engine import GenerateOptions
+
+ROLES = ("user", "assistant", "system")
+TEMPERATURE_LIMIT = 1.0
+ATTRIBUTION = "x-anthropic-"
+"""A client's per-request line at the head of the system prompt; it is no part of the prompt."""
+
+
+def parse(body: bytes) -> tuple[MessagesRequest, tuple[str, ...]]:
+    """The typed body and the names of its unknown fields."""
+    request = decode(body, MessagesRequest)
+    return request, unknown_fields(body, MessagesRequest)
+
+
+def turns_of(request: MessagesRequest) -> tuple[Message, ...]:
+    """The conversation in order; a system block in the middle stays where it is.
+
+    Raises:
+        Refusal: Unknown role, unsupported content, or tools, with the field's path.
+    """
+    _refuse_unsupported(request)
+    if not request.messages:
+        raise invalid("at least one message is required", param="messages")
+    turns = []
+    system = _without_attribution(text_of("system", request.system))
+    if system:
+        turns.append(Message("system", system))
+    for index, turn in enumerate(request.messages):
+        path = f"messages.{index}"
+        role = role_of(path, turn.role, ROLES)
+        turns.append(Message(role, text_of(f"{path}.content", turn.content)))
+    return tuple(turns)
+
+
+def ask_of(request: MessagesRequest, ignored: tuple[str, ...]) -> Ask:
+    """Check every field and translate it.
+
+    Raises:
+        Refusal: With the field's path.
+    """
+    turns = turns_of(request)
+    if isinstance(request.stream, str):
+        raise invalid(
+            f"must be true or false (given {request.stream[:40]!r}; semantic streams are not available in this "
+            "version)",
+            param="stream",
+        )
+    in_range("max_tokens", request.max_tokens, 1, COUNT_LIMIT)
+    options: GenerateOptions = {
+        "stop": stop_texts("stop_sequences", request.stop_sequences, STOP_COUNT),
+    }
+    if request.max_tokens is not None:
+        options["max_tokens"] = request.max_tokens
+    sampling(
+        options,
+        temperature=request.temperature,
+        temperature_limit=TEMPERATURE_LIMIT,
+        top_p=request.top_p,
+        top_k=request.top_k,
+        min_p=request.min_p,
+        repetition_penalty=request.repetition_penalty,
+        seed=request.seed,
+    )
+    return Ask(turns, options, stream=bool(request.stream), include_usage=True, ignored=ignored)
+
+
+def _refuse_unsupported(request: MessagesRequest) -> None:
+    if request.tools:
+        raise invalid(
+            "tools are not supported by this engine", param="tools", suggestion="Leave `tools` out or send []"
+        )
+    if request.thinking is not None and request.thinking.type != "disabled":
+        raise invalid(
+            f"this engine has no thinking mode; only 'disabled' is accepted (given {request.thinking.type[:40]!r})",
+            param="thinking.type",
+            suggestion="Leave `thinking` out",
+        )
+    if request.output_config is not None and request.output_config.format is not None:
+        raise invalid(
+            "output formats are not supported by this engine",
+            param="output_config.format",
+            suggestion="Ask for the format in the prompt",
+        )
+    if request.mcp_servers:
+        raise invalid("this engine connects to no servers", param="mcp_servers")
+    if bytes(request.container) != bytes(ABSENT):
+        raise invalid("this engine has no containers", param="container")
+
+
+def _without_attribution(system: str) -> str:
+    first, _, rest = system.partition("\n")
+    return rest.lstrip("\n") if first.lower().startswith(ATTRIBUTION) else system

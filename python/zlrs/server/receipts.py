@@ -1,0 +1,133 @@
+"""Response headers of ours: what was computed, by which file, and how long it took."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zlrs.results import Finish
+    from zlrs.server.headers import RequestHeaders
+
+HISTORICAL = {
+    "X-ZLRS-Compute-Profile": "X-Anthropic-Compute-Profile",
+    "X-ZLRS-Model-Version": "X-Anthropic-Model-Version",
+    "X-ZLRS-Model-Info": "X-Anthropic-Model-Info",
+    "X-ZLRS-Zero-Active": "X-Anthropic-Zero-Active",
+    "X-ZLRS-Latency": "X-Anthropic-Hardware-Latency",
+}
+SUM_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What is the same for every answer of a loaded model."""
+
+    name: str
+    quantization: str
+    file_sha256: str
+    layers: int
+    context_tokens: int
+    vocabulary: int
+
+    @classmethod
+    def of(cls, name: str, info: Mapping[str, str | int | bool]) -> ModelFacts:
+        """From `Engine.name` and `Engine.info`. The name may come from a file, so it is made header-safe."""
+        return cls(
+            name=header_safe(name),
+            quantization=header_safe(str(info["quantization"])),
+            file_sha256=str(info["file_sha256"]),
+            layers=int(info["layers"]),
+            context_tokens=int(info["context_tokens"]),
+            vocabulary=int(info["vocabulary"]),
+        )
+
+    @property
+    def version(self) -> str:
+        """`NAME QUANTISATION FIRST-12-HEX-OF-SHA-256`."""
+        return f"{self.name} {self.quantization} {self.file_sha256[:SUM_DIGITS]}"
+
+    @property
+    def fingerprint(self) -> str:
+        """The Chat API's `system_fingerprint`."""
+        return f"fp_{self.file_sha256[:SUM_DIGITS]}"
+
+
+def header_safe(text: str) -> str:
+    """Printable ASCII without the separators that header values of ours use."""
+    return "".join(c if c.isascii() and c.isprintable() and c not in ';,="\\ ' else "-" for c in text)[:128]
+
+
+def compute_profile(facts: ModelFacts, mode: str) -> dict[str, str | int]:
+    """What was computed: the exact plan runs every layer for every token on the CPU with f16 KV."""
+    return {
+        "dense_layers": facts.layers,
+        "sparse_skips": 0,
+        "row_layer_skips": 0,
+        "hardware_mode": "cpu",
+        "mode": mode,
+        "kv_precision": "f16",
+        "drafted": 0,
+        "accepted": 0,
+    }
+
+
+def latency(finish: Finish, total_ms: float) -> str:
+    """`queue=…ms,kv=…ms,decomp=…ms,compute=…ms,io=…ms`; `io` is what is left of the total."""
+    compute = finish.timings.prefill_ms + finish.timings.decode_ms
+    rest = max(0.0, total_ms - finish.timings.queue_ms - compute)
+    parts = {"queue": finish.timings.queue_ms, "kv": 0.0, "decomp": 0.0, "compute": compute, "io": rest}
+    return ",".join(f"{name}={value:.1f}ms" for name, value in parts.items())
+
+
+def response_headers(
+    facts: ModelFacts,
+    request: RequestHeaders,
+    *,
+    enabled: bool,
+    historical: bool,
+    measured: str | None = None,
+) -> dict[str, str]:
+    """The headers of an answer.
+
+    Args:
+        facts: The model.
+        request: What the request asked for.
+        enabled: `headers.receipts`.
+        historical: `headers.historical`: use the historical names even when the request did not.
+        measured: The `latency` value where it is known before the headers go out.
+    """
+    if not enabled:
+        return {}
+    headers = {
+        "X-ZLRS-Model-Version": facts.version,
+        "X-ZLRS-Model-Info": f"{facts.name};zero-layer=;zero-heads=",
+        "X-ZLRS-Compute-Profile": json.dumps(compute_profile(facts, request.mode), separators=(",", ":")),
+        "X-ZLRS-Zero-Active": "false",
+    }
+    if measured is not None and request.diagnostic:
+        headers["X-ZLRS-Latency"] = measured
+    if request.historical or historical:
+        return {HISTORICAL[name]: value for name, value in headers.items()}
+    return headers
+
+
+def end_facts(
+    facts: ModelFacts, request: RequestHeaders, finish: Finish, total_ms: float, ignored: tuple[str, ...]
+) -> dict[str, object]:
+    """The `zlrs` object: everything known only at the end of an answer."""
+    known: dict[str, object] = {
+        "seed": finish.seed,
+        "finish_reason": finish.finish_reason,
+        "model_version": facts.version,
+        "compute_profile": compute_profile(facts, request.mode),
+    }
+    if request.diagnostic:
+        known["latency"] = latency(finish, total_ms)
+        known["first_token_ms"] = round(finish.timings.first_token_ms, 1)
+    if ignored:
+        known["ignored_fields"] = list(ignored)
+    return known

@@ -1,0 +1,256 @@
+"""A deterministic stand-in for `zlrs._core.Engine`: one token a character, one thread, the same interface.
+
+What it answers is scripted, and it can be held at any token until a test lets it go, so that tests wait for
+events and never for time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zlrs._core import CoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+ROLE_IDS = {"system": 0x110001, "user": 0x110002, "assistant": 0x110003}
+END_OF_TURN = 0x110004
+VOCABULARY = 0x110005
+DRAWN_SEED = 4242
+
+
+@dataclass
+class Delta:
+    text: str
+    ids: list[int]
+
+
+@dataclass
+class Finished:
+    reason: str
+    stop_sequence: str | None
+    output_tokens: int
+    input_tokens: int
+    seed: int
+    queue_ms: float = 1.0
+    prefill_ms: float = 2.0
+    decode_ms: float = 3.0
+    first_token_ms: float = 2.5
+
+
+@dataclass
+class Script:
+    """How the fake answers.
+
+    Attributes:
+        reply: The text, or a function of the prompt's text.
+        hold_before: Token numbers before which it waits for `go`.
+        fail_before: Token number at which the step fails, as `error`.
+        refuse: Raise this at submission instead.
+        template_error: Raise this when rendering.
+    """
+
+    reply: str | Callable[[str], str] = "Hello from the fake."
+    hold_before: frozenset[int] = frozenset()
+    fail_before: int | None = None
+    error: tuple[str, str] = ("engine_failed", "a logit is not finite")
+    refuse: tuple[str, str] | None = None
+    template_error: tuple[str, str] | None = None
+    go: threading.Event = field(default_factory=threading.Event)
+    held: threading.Event = field(default_factory=threading.Event)
+
+
+class FakeGeneration:
+    def __init__(self, ids: Sequence[int], options: dict[str, object]) -> None:
+        self.input_tokens = len(ids)
+        self.ids = list(ids)
+        self.options = options
+        self.cancelled = threading.Event()
+        self.ended = threading.Event()
+        self._events: deque[Delta | Finished | CoreError] = deque()
+        self._ready = threading.Condition()
+        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def __del__(self) -> None:
+        self.cancelled.set()
+        os.close(self._fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def push(self, event: Delta | Finished | CoreError) -> None:
+        with self._ready:
+            self._events.append(event)
+            os.eventfd_write(self._fd, 1)
+            self._ready.notify_all()
+        if not isinstance(event, Delta):
+            self.ended.set()
+
+    def drain(self) -> list[Delta | Finished]:
+        with self._ready:
+            try:
+                os.eventfd_read(self._fd)
+            except BlockingIOError:
+                pass
+            events: list[Delta | Finished] = []
+            while self._events:
+                event = self._events[0]
+                if isinstance(event, CoreError):
+                    if not events:
+                        self._events.popleft()
+                        raise event
+                    os.eventfd_write(self._fd, 1)
+                    break
+                events.append(event)
+                self._events.popleft()
+            return events
+
+    def wait(self, timeout_ms: int) -> list[Delta | Finished]:
+        with self._ready:
+            self._ready.wait_for(lambda: bool(self._events), timeout_ms / 1000)
+        return self.drain()
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+
+class FakeEngine:
+    """`_core.Engine` without a model. `submitted` and `generations` tell what was asked of it."""
+
+    def __init__(self, script: Script | None = None, *, context_tokens: int = 2048, queue_limit: int = 64) -> None:
+        self.script = script or Script()
+        self.context_tokens = context_tokens
+        self.queue_limit = queue_limit
+        self.submitted: list[dict[str, object]] = []
+        self.generations: list[FakeGeneration] = []
+        self.rendered: list[list[tuple[str, str]]] = []
+        self.closed = False
+        self._queue: deque[FakeGeneration] = deque()
+        self._work = threading.Condition()
+        self._running = 0
+        self._decoded = 0
+        self._thread = threading.Thread(target=self._run, name="fake-engine", daemon=True)
+        self._thread.start()
+
+    def info(self) -> dict[str, str | int | bool]:
+        return {
+            "name": "Fake Model", "architecture": "llama", "quantization": "Q4_1", "file_sha256": "ab" * 32,
+            "file_bytes": 1000, "vocabulary": VOCABULARY, "context_tokens": self.context_tokens, "threads": 1,
+            "isa": "naive", "numerics_version": 1, "layers": 2, "has_chat_template": True, "kv_bytes": 1 << 20,
+        }  # fmt: skip
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(character) for character in text]
+
+    def decode(self, ids: Sequence[int]) -> bytes:
+        return "".join(chr(token) for token in ids if token < ROLE_IDS["system"]).encode()
+
+    def render(self, messages: Sequence[tuple[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
+        self.rendered.append(list(messages))
+        if self.script.template_error is not None:
+            raise CoreError(*self.script.template_error)
+        ids = []
+        for role, content in messages:
+            ids += [ROLE_IDS[role], *self.encode(content), END_OF_TURN]
+        return ids + ([ROLE_IDS["assistant"]] if add_generation_prompt else [])
+
+    def submit(
+        self,
+        ids: Sequence[int],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+        logit_bias: Mapping[int, float] | None = None,
+        deadline_ms: int | None = None,
+    ) -> FakeGeneration:
+        options: dict[str, object] = {
+            "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p,
+            "repetition_penalty": repetition_penalty, "seed": seed, "stop": tuple(stop), "logit_bias": logit_bias,
+            "deadline_ms": deadline_ms,
+        }  # fmt: skip
+        self.submitted.append(options)
+        if self.script.refuse is not None:
+            raise CoreError(*self.script.refuse)
+        generation = FakeGeneration(ids, options)
+        with self._work:
+            if len(self._queue) >= self.queue_limit:
+                raise CoreError("overloaded_error", f"{len(self._queue)} requests wait, the limit is {self.queue_limit}")
+            self._queue.append(generation)
+            self.generations.append(generation)
+            self._work.notify_all()
+        return generation
+
+    def statistics(self) -> dict[str, int]:
+        return {"queued": len(self._queue), "running": self._running, "tokens_decoded": self._decoded}
+
+    def close(self) -> None:
+        with self._work:
+            self.closed = True
+            for generation in self.generations:
+                generation.cancel()
+            self._work.notify_all()
+        self.script.go.set()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        while True:
+            with self._work:
+                self._work.wait_for(lambda: bool(self._queue) or self.closed)
+                if self.closed:
+                    return
+                generation = self._queue.popleft()
+                self._running += 1
+            self._answer(generation)
+            with self._work:
+                self._running -= 1
+
+    def _answer(self, generation: FakeGeneration) -> None:
+        script = self.script
+        reply = script.reply
+        if callable(reply):
+            reply = reply(self.decode(generation.ids).decode())
+        text, reason, matched = cut(reply, generation.options)
+        sent = 0
+        for number, character in enumerate(text):
+            if number in script.hold_before:
+                script.held.set()
+                while not script.go.wait(0.01):
+                    if generation.cancelled.is_set():
+                        break
+            if generation.cancelled.is_set():
+                reason, matched = "cancelled", None
+                break
+            if script.fail_before == number:
+                generation.push(CoreError(*script.error))
+                return
+            generation.push(Delta(character, [ord(character)]))
+            sent += 1
+            self._decoded += 1
+        seed = generation.options["seed"]
+        generation.push(
+            Finished(reason, matched, sent, generation.input_tokens, DRAWN_SEED if seed is None else int(str(seed)))
+        )
+
+
+def cut(reply: str, options: Mapping[str, object]) -> tuple[str, str, str | None]:
+    """The reply as far as `max_tokens` and the stop sequences let it go, with reason and matched stop."""
+    reason, matched = "stop", None
+    stops = options["stop"]
+    assert isinstance(stops, tuple)
+    found = sorted((reply.find(stop), stop) for stop in stops if stop in reply)
+    if found:
+        reply, reason, matched = reply[: found[0][0]], "stop_sequence", found[0][1]
+    limit = int(str(options["max_tokens"]))
+    if len(reply) > limit:
+        return reply[:limit], "max_tokens", None
+    return reply, reason, matched

@@ -1,0 +1,125 @@
+"""A sidecar in this process, asked through a client that shows the bytes as they travelled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import aiohttp
+from yarl import URL
+
+if TYPE_CHECKING:
+    from zlrs_proxy.sidecar import Sidecar
+
+KEY = "sk-test-0123456789abcdef"
+JSON = {"content-type": "application/json", "x-api-key": KEY}
+
+
+@dataclass
+class Got:
+    """An answer as it travelled."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+    reason: str | None = None
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header."""
+        return next((value for found, value in self.headers if found.lower() == name.lower()), None)
+
+    def all(self, name: str) -> list[str]:
+        """All values of a header."""
+        return [value for found, value in self.headers if found.lower() == name.lower()]
+
+    @property
+    def decision(self) -> str:
+        """`hit`, `miss`, `skipped`, `fill` or nothing."""
+        return (self.header("x-zlrs-decision") or "").partition(";")[0]
+
+
+class Running:
+    """A started sidecar with a client of its own."""
+
+    def __init__(self, sidecar: Sidecar, session: aiohttp.ClientSession) -> None:
+        self.sidecar = sidecar
+        self.session = session
+
+    @property
+    def url(self) -> str:
+        """Base URL."""
+        return self.sidecar.address
+
+    @property
+    def port(self) -> int:
+        """Port of the main address."""
+        return int(self.url.rpartition(":")[2])
+
+    async def ask(self, path="/v1/messages", body=None, *, method="POST", headers=None, data=None) -> Got:
+        """Send a request; `body` is made JSON, `data` is sent as it is."""
+        fields = dict(JSON) | dict(headers or {})
+        url = URL(self.url + path, encoded=True)
+        async with self.session.request(
+            method, url, json=body, data=data, headers=fields, allow_redirects=False
+        ) as response:
+            raw = [(name.decode(), value.decode()) for name, value in response.raw_headers]
+            return Got(response.status, raw, await response.read(), response.reason)
+
+    async def settled(self) -> None:
+        """Wait until what was answered has been settled."""
+        settler = self.sidecar._settler
+        async with asyncio.timeout(5):
+            while settler is not None and settler._waiting:
+                await asyncio.sleep(0.002)
+
+    async def quiet(self) -> None:
+        """Wait until no request is being answered."""
+        async with asyncio.timeout(5):
+            while self.sidecar.metrics.in_flight:
+                await asyncio.sleep(0.002)
+
+
+@contextlib.asynccontextmanager
+async def raw_connection(port: int):
+    """A bare connection: reader and writer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def raw_exchange(port: int, sent: bytes, *, eof: bool = False) -> bytes:
+    """Everything that comes back for these bytes until the connection ends."""
+    async with raw_connection(port) as (reader, writer):
+        writer.write(sent)
+        await writer.drain()
+        if eof:
+            writer.write_eof()
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(10):
+                return await reader.read()
+        return b""
+
+
+def message(text="Where is order 1042?", **fields) -> dict:
+    """A Messages request at temperature 0."""
+    return {
+        "model": "m", "max_tokens": 64, "temperature": 0,
+        "messages": [{"role": "user", "content": text}], **fields,
+    }  # fmt: skip
+
+
+def chat(text="Where is order 1042?", **fields) -> dict:
+    """A Chat request at temperature 0."""
+    return {"model": "m", "temperature": 0, "messages": [{"role": "user", "content": text}], **fields}
+
+
+def digest(data: bytes) -> str:
+    """SHA-256, so that a failure of megabytes is one line."""
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,72 @@
+"""A server over the fake engine, on a free loopback port, inside the test's event loop."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp import web
+from support.fake_engine import FakeEngine, Script
+
+from zlrs.config import Config, GraphSettings, HeaderSettings, ServerSettings
+from zlrs.engine import Engine
+from zlrs.server.access import Keys
+from zlrs.server.app import create_app
+from zlrs.server.context import ServerContext
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from zlrs.server.graph_front import GraphFront
+
+MODEL = "fake-model"
+
+
+@dataclass
+class Served:
+    """A running server with everything behind it."""
+
+    url: str
+    core: FakeEngine
+    context: ServerContext
+    client: aiohttp.ClientSession
+
+    @property
+    def script(self) -> Script:
+        return self.core.script
+
+
+@asynccontextmanager
+async def serving(
+    script: Script | None = None,
+    *,
+    server: ServerSettings | None = None,
+    headers: HeaderSettings | None = None,
+    keys: tuple[str, ...] = (),
+    context_tokens: int = 2048,
+    loaded: bool = True,
+    graph: GraphFront | None = None,
+) -> AsyncIterator[Served]:
+    """Serve the fake engine until the block ends; the model is called `fake-model`."""
+    core = FakeEngine(script, context_tokens=context_tokens)
+    engine = Engine(core, name=MODEL)
+    config = Config(
+        server=server or ServerSettings(), headers=headers or HeaderSettings(), graph=GraphSettings()
+    )
+    context = ServerContext(config, Keys(keys), graph=graph)
+    if loaded:
+        context.engine_loaded(engine)
+    runner = web.AppRunner(create_app(context), handler_cancellation=True, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    try:
+        async with aiohttp.ClientSession(base_url=f"http://{host}:{port}") as client:
+            yield Served(f"http://{host}:{port}", core, context, client)
+    finally:
+        core.script.go.set()
+        await runner.cleanup()
+        engine.close()
