@@ -3,7 +3,7 @@
 use crate::matrix::expect_length;
 use crate::naive;
 use crate::output::{Columns, share};
-use crate::{KernelError, Matrix, Pool, Scratch};
+use crate::{Isa, KernelError, Matrix, Pool, Scratch};
 
 /// `out[r] = W x[r]` (`+ bias`) for each of `rows` rows: `x` is `[rows][W.cols]`, `bias` `[W.rows]`, `out`
 /// `[rows][W.rows]`. O(rows * W.rows * W.cols).
@@ -32,7 +32,25 @@ pub fn matmul(
     if out.is_empty() {
         return Ok(());
     }
-    naive_product(pool, weights, x, bias, out, scratch)
+    match weights.isa() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => avx2_product(pool, weights, x, bias, out, scratch),
+        _ => naive_product(pool, weights, x, bias, out, scratch),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "enters code that needs a processor feature")]
+fn avx2_product(
+    pool: &Pool,
+    weights: &Matrix,
+    x: &[f32],
+    bias: Option<&[f32]>,
+    out: &mut [f32],
+    scratch: &mut Scratch,
+) -> Result<(), KernelError> {
+    // SAFETY: a matrix for AVX2 is only made after the processor was found to have AVX2, FMA and F16C.
+    unsafe { crate::avx2::matmul::product(pool, weights, x, bias, out, scratch) }
 }
 
 fn expect_product(what: &'static str, rows: usize, width: usize, given: usize) -> Result<(), KernelError> {

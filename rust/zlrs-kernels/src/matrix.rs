@@ -1,5 +1,10 @@
 //! Weight matrices in the form their kernels read.
 
+#[cfg(target_arch = "x86_64")]
+use crate::avx2::{
+    self,
+    matmul::{STRIP_ROWS, unpack_row},
+};
 use crate::memory::zeroed;
 use crate::naive::decode;
 use crate::{Isa, KernelError, Pool, TensorType};
@@ -19,7 +24,7 @@ pub struct Matrix {
     tensor_type: TensorType,
     rows: usize,
     cols: usize,
-    data: Vec<u8>,
+    data: Box<[u8]>,
 }
 
 impl Matrix {
@@ -40,7 +45,13 @@ impl Matrix {
     ) -> Result<Self, KernelError> {
         let isa = isa.checked()?;
         let row_bytes = row_bytes(tensor_type, rows, cols)?;
-        let data = pack_rows(pool, rows, row_bytes, read_rows)?;
+        let data = match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 if !tensor_type.is_float() => {
+                pack_strips(pool, tensor_type, rows, row_bytes, read_rows)?
+            }
+            _ => pack_rows(pool, rows, row_bytes, read_rows)?,
+        };
         Ok(Self { isa, tensor_type, rows, cols, data })
     }
 
@@ -84,8 +95,19 @@ impl Matrix {
             return Err(KernelError::OutOfRange { what: "weight row", given: row, limit: self.rows });
         }
         expect_length("decoded row", self.cols, out.len())?;
-        let row_bytes = self.data.len() / self.rows;
-        decode::decode_row(self.tensor_type, &self.data[row * row_bytes..(row + 1) * row_bytes], out);
+        let row_bytes = row_bytes(self.tensor_type, self.rows, self.cols)?;
+        match self.isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 if !self.tensor_type.is_float() => {
+                let block_len = self.tensor_type.block_len();
+                unpack_row(self.tensor_type, &self.data, row_bytes, row, &mut |i, block| {
+                    decode::decode_row(self.tensor_type, block, &mut out[i * block_len..(i + 1) * block_len]);
+                });
+            }
+            _ => {
+                decode::decode_row(self.tensor_type, &self.data[row * row_bytes..(row + 1) * row_bytes], out);
+            }
+        }
         Ok(())
     }
 }
@@ -124,9 +146,28 @@ fn pack_rows(
     rows: usize,
     row_bytes: usize,
     read_rows: &ReadRows<'_>,
-) -> Result<Vec<u8>, KernelError> {
+) -> Result<Box<[u8]>, KernelError> {
     let mut data = zeroed(rows * row_bytes, "weights")?;
     fill(pool, &mut data, 1, rows, row_bytes, &|range, slice, _| read_rows(range, slice))?;
+    Ok(data)
+}
+
+/// Rows in strips, see the AVX2 products.
+#[cfg(target_arch = "x86_64")]
+fn pack_strips(
+    pool: &Pool,
+    tensor_type: TensorType,
+    rows: usize,
+    row_bytes: usize,
+    read_rows: &ReadRows<'_>,
+) -> Result<Box<[u8]>, KernelError> {
+    let mut data = zeroed(rows.next_multiple_of(STRIP_ROWS) * row_bytes, "weights")?;
+    fill(pool, &mut data, STRIP_ROWS, rows, row_bytes, &|range, strips, buffer| {
+        buffer.resize(range.len() * row_bytes, 0);
+        read_rows(range, buffer)?;
+        avx2::matmul::pack_strips(tensor_type, buffer, row_bytes, strips);
+        Ok(())
+    })?;
     Ok(data)
 }
 

@@ -9,17 +9,17 @@ use std::alloc::Layout;
 ///
 /// # Errors
 /// [`KernelError::OutOfMemory`].
-pub(crate) fn zeroed(bytes: usize, what: &'static str) -> Result<Vec<u8>, KernelError> {
+pub(crate) fn zeroed(bytes: usize, what: &'static str) -> Result<Box<[u8]>, KernelError> {
     let layout = Layout::array::<u8>(bytes).map_err(|_| KernelError::OutOfMemory { what, bytes })?;
     if bytes == 0 {
-        return Ok(Vec::new());
+        return Ok(Box::default());
     }
     // SAFETY: the layout has a size above zero.
     let start = unsafe { std::alloc::alloc_zeroed(layout) };
     if start.is_null() {
         return Err(KernelError::OutOfMemory { what, bytes });
     }
-    // SAFETY: allocated by the global allocator with the layout of a Vec<u8> of this capacity; all bytes are
-    // initialised to zero.
-    Ok(unsafe { Vec::from_raw_parts(start, bytes, bytes) })
+    // SAFETY: allocated by the global allocator with the layout of a byte slice of this length; all bytes are
+    // initialised to zero; nothing else owns them.
+    Ok(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, bytes)) })
 }

@@ -8,6 +8,8 @@ use crate::naive::quantise::Activations;
 pub struct Scratch {
     /// Quantised rows of [`matmul`](crate::matmul()), plain.
     pub(crate) activations: Activations,
+    /// Quantised rows of [`matmul`](crate::matmul()), laid out for packed weights.
+    pub(crate) packed: Vec<u32>,
     /// Per-worker tiles of [`attention`](crate::attention()).
     pub(crate) attention: Vec<f32>,
 }

@@ -43,6 +43,10 @@ impl TensorType {
         Self::Q6K,
     ];
 
+    /// The most bytes a block has.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) const MAX_BLOCK_BYTES: usize = 210;
+
     /// The type with this number in a GGUF file, if the kernels read it.
     pub const fn from_gguf(number: u32) -> Option<Self> {
         Some(match number {

@@ -10,5 +10,6 @@ pub(crate) mod attention;
 pub(crate) mod exponential;
 mod float;
 pub(crate) mod kv;
+pub(crate) mod matmul;
 pub(crate) mod norm;
 pub(crate) mod rope;

@@ -1,0 +1,32 @@
+//! Matrix products.
+//!
+//! Quantised weights lie in strips of 8 rows, a vector lane being a row ([`format`] describes the scheme, one
+//! file each the types). [`gemv`] takes few columns and is bound by memory, [`gemm`] takes many and is bound
+//! by arithmetic; both run the same steps in the same order for each result. Floating-point weights keep the
+//! file's rows ([`float_products`]).
+#![allow(clippy::inline_always, reason = "the kernels' steps must become one loop body, whatever its size")]
+#![allow(clippy::needless_range_loop, reason = "tiles are indexed by strip and column")]
+#![allow(clippy::wildcard_imports, reason = "intrinsics, a dozen a file")]
+
+mod activations;
+mod fifth_bits;
+mod float_products;
+mod format;
+mod gemm;
+mod gemv;
+mod k_scales;
+mod lanes;
+mod packing;
+mod products;
+mod q4_0;
+mod q4_1;
+mod q4_k;
+mod q5_0;
+mod q5_k;
+mod q6_k;
+mod q8_0;
+mod shuffles;
+mod task;
+
+pub(crate) use format::STRIP_ROWS;
+pub(crate) use products::{pack_strips, product, unpack_row};
