@@ -6,6 +6,7 @@ events and never for time.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -92,10 +93,8 @@ class FakeGeneration:
 
     def drain(self) -> list[Delta | Finished]:
         with self._ready:
-            try:
+            with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._fd)
-            except BlockingIOError:
-                pass
             events: list[Delta | Finished] = []
             while self._events:
                 event = self._events[0]
@@ -121,7 +120,9 @@ class FakeGeneration:
 class FakeEngine:
     """`_core.Engine` without a model. `submitted` and `generations` tell what was asked of it."""
 
-    def __init__(self, script: Script | None = None, *, context_tokens: int = 2048, queue_limit: int = 64) -> None:
+    def __init__(
+        self, script: Script | None = None, *, context_tokens: int = 2048, queue_limit: int = 64
+    ) -> None:
         self.script = script or Script()
         self.context_tokens = context_tokens
         self.queue_limit = queue_limit
@@ -184,7 +185,9 @@ class FakeEngine:
         generation = FakeGeneration(ids, options)
         with self._work:
             if len(self._queue) >= self.queue_limit:
-                raise CoreError("overloaded_error", f"{len(self._queue)} requests wait, the limit is {self.queue_limit}")
+                raise CoreError(
+                    "overloaded_error", f"{len(self._queue)} requests wait, the limit is {self.queue_limit}"
+                )
             self._queue.append(generation)
             self.generations.append(generation)
             self._work.notify_all()
@@ -238,7 +241,9 @@ class FakeEngine:
             self._decoded += 1
         seed = generation.options["seed"]
         generation.push(
-            Finished(reason, matched, sent, generation.input_tokens, DRAWN_SEED if seed is None else int(str(seed)))
+            Finished(
+                reason, matched, sent, generation.input_tokens, DRAWN_SEED if seed is None else int(str(seed))
+            )
         )
 
 

@@ -71,14 +71,22 @@ class MemoryGraph:
             return MemoryDecision("hit", node, header, "aud_3", "text/event-stream", pieces, key)
         if chat:
             choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-            whole = {"id": "chatcmpl-fresh", "object": "chat.completion", "created": 1, "model": fields["model"], "choices": [choice]}
+            whole = {
+                "id": "chatcmpl-fresh",
+                "object": "chat.completion",
+                "created": 1,
+                "model": fields["model"],
+                "choices": [choice],
+            }
         else:
             whole = {
                 "id": "msg_fresh", "type": "message", "role": "assistant", "model": fields["model"],
                 "content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "stop_sequence": None,
                 "usage": {"input_tokens": 11, "output_tokens": 7},
             }  # fmt: skip
-        return MemoryDecision("hit", node, header, "aud_3", "application/json", [json.dumps(whole).encode()], key)
+        return MemoryDecision(
+            "hit", node, header, "aud_3", "application/json", [json.dumps(whole).encode()], key
+        )
 
     def settle(self, decision, status, headers, body, complete, now_ms) -> str:
         """Keep the text of a whole 200."""
@@ -116,8 +124,14 @@ def text_of(body: bytes) -> str | None:
         answer = json.loads(body)
         if "choices" in answer:
             return answer["choices"][0]["message"]["content"]
-        return "".join(block["text"] for block in answer["content"]) if answer.get("type") == "message" else None
-    events = [json.loads(line[5:]) for line in body.decode().split("\n") if line.startswith("data:") and "[DONE]" not in line]
+        return (
+            "".join(block["text"] for block in answer["content"]) if answer.get("type") == "message" else None
+        )
+    events = [
+        json.loads(line[5:])
+        for line in body.decode().split("\n")
+        if line.startswith("data:") and "[DONE]" not in line
+    ]
     if b"message_stop" in body:
         return "".join(e["delta"]["text"] for e in events if e["type"] == "content_block_delta")
     if b"[DONE]" in body:

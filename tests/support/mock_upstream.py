@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from support.eventually import eventually
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -81,9 +83,7 @@ class MockUpstream:
 
     async def called(self, count: int = 1) -> Seen:
         """Wait until so many requests have come; the last of them."""
-        async with asyncio.timeout(5):
-            while len(self.calls) < count:
-                await asyncio.sleep(0.005)
+        await eventually(lambda: len(self.calls) >= count, f"call {count}")
         return self.calls[count - 1]
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -92,9 +92,12 @@ class MockUpstream:
         self.open_requests += 1
         try:
             return await self._answer(request, seen)
-        except (asyncio.CancelledError, ConnectionError):
+        except asyncio.CancelledError:
             seen.gone.set()
             raise
+        except ConnectionError:
+            seen.gone.set()
+            return web.StreamResponse()
         finally:
             self.open_requests -= 1
 
@@ -143,7 +146,9 @@ class MockUpstream:
                 transport.abort()
             else:
                 transport.close()
-        raise ConnectionResetError("scripted")
+        # Cancelled by the closed connection, as a server is; nothing more is sent.
+        await asyncio.sleep(60)
+        return response
 
 
 def answer(seen: Seen) -> Reply:
@@ -153,7 +158,9 @@ def answer(seen: Seen) -> Reply:
         return messages_reply(seen)
     if path == "/v1/chat/completions":
         return chat_reply(seen)
-    return Reply(body=seen.body, headers=[("Content-Type", "application/octet-stream"), ("X-Echo-Path", seen.path)])
+    return Reply(
+        body=seen.body, headers=[("Content-Type", "application/octet-stream"), ("X-Echo-Path", seen.path)]
+    )
 
 
 def last_text(body: dict) -> str:
@@ -178,7 +185,9 @@ def messages_reply(seen: Seen, text: str | None = None, stop_reason: str = "end_
     return Reply(body=dump(message), headers=[("Content-Type", "application/json"), *head])
 
 
-def messages_events(text: str, model: str = "m", stop_reason: str = "end_turn", pieces: int = 4) -> list[bytes]:
+def messages_events(
+    text: str, model: str = "m", stop_reason: str = "end_turn", pieces: int = 4
+) -> list[bytes]:
     """The events of a Messages stream, the text in a few deltas, with a ping."""
     message = {
         "id": "msg_upstream_1", "type": "message", "role": "assistant", "model": model, "content": [],
@@ -217,12 +226,24 @@ def chat_reply(seen: Seen, text: str | None = None, finish_reason: str = "stop")
     return Reply(body=dump(completion), headers=[("Content-Type", "application/json"), *head])
 
 
-def chat_chunks(text: str, model: str = "m", finish_reason: str = "stop", *, usage: bool = False) -> list[bytes]:
+def chat_chunks(
+    text: str, model: str = "m", finish_reason: str = "stop", *, usage: bool = False
+) -> list[bytes]:
     """The data lines of a Chat stream."""
-    base = {"id": "chatcmpl-upstream-1", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": model}
+    base = {
+        "id": "chatcmpl-upstream-1",
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000,
+        "model": model,
+    }
     size = max(1, -(-len(text) // 4))
-    parts = [{"role": "assistant", "content": ""}, *({"content": text[i : i + size]} for i in range(0, len(text), size))]
-    chunks: list[dict] = [{**base, "choices": [{"index": 0, "delta": part, "finish_reason": None}]} for part in parts]
+    parts = [
+        {"role": "assistant", "content": ""},
+        *({"content": text[i : i + size]} for i in range(0, len(text), size)),
+    ]
+    chunks: list[dict] = [
+        {**base, "choices": [{"index": 0, "delta": part, "finish_reason": None}]} for part in parts
+    ]
     chunks.append({**base, "choices": [{"index": 0, "delta": {}, "finish_reason": finish_reason}]})
     if usage:
         totals = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}

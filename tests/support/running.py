@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import aiohttp
 from yarl import URL
 
+from support.eventually import eventually
+
 if TYPE_CHECKING:
     from zlrs_proxy.sidecar import Sidecar
 
+LARGE_BYTES = 1 << 19
 KEY = "sk-test-0123456789abcdef"
 JSON = {"content-type": "application/json", "x-api-key": KEY}
 
@@ -62,6 +66,8 @@ class Running:
         """Send a request; `body` is made JSON, `data` is sent as it is."""
         fields = dict(JSON) | dict(headers or {})
         url = URL(self.url + path, encoded=True)
+        if isinstance(data, bytes) and len(data) > LARGE_BYTES:
+            data = io.BytesIO(data)
         async with self.session.request(
             method, url, json=body, data=data, headers=fields, allow_redirects=False
         ) as response:
@@ -71,15 +77,11 @@ class Running:
     async def settled(self) -> None:
         """Wait until what was answered has been settled."""
         settler = self.sidecar._settler
-        async with asyncio.timeout(5):
-            while settler is not None and settler._waiting:
-                await asyncio.sleep(0.002)
+        await eventually(lambda: settler is None or not settler._waiting, "settling")
 
     async def quiet(self) -> None:
         """Wait until no request is being answered."""
-        async with asyncio.timeout(5):
-            while self.sidecar.metrics.in_flight:
-                await asyncio.sleep(0.002)
+        await eventually(lambda: not self.sidecar.metrics.in_flight, "quiet")
 
 
 @contextlib.asynccontextmanager
@@ -102,8 +104,7 @@ async def raw_exchange(port: int, sent: bytes, *, eof: bool = False) -> bytes:
         if eof:
             writer.write_eof()
         with contextlib.suppress(ConnectionError):
-            async with asyncio.timeout(10):
-                return await reader.read()
+            return await asyncio.wait_for(reader.read(), 10)
         return b""
 
 

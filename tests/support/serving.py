@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
-from support.fake_engine import FakeEngine, Script
 
+from support.fake_engine import FakeEngine, Script
 from zlrs.config import Config, GraphSettings, HeaderSettings, ServerSettings
 from zlrs.engine import Engine
 from zlrs.server.access import Keys
@@ -58,7 +58,9 @@ async def serving(
     context = ServerContext(config, Keys(keys), graph=graph)
     if loaded:
         context.engine_loaded(engine)
-    runner = web.AppRunner(create_app(context), handler_cancellation=True, access_log=None, shutdown_timeout=1)
+    runner = web.AppRunner(
+        create_app(context), handler_cancellation=True, access_log=None, shutdown_timeout=1
+    )
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

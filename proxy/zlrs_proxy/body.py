@@ -1,0 +1,118 @@
+"""A request's body: counted while it comes, held as far as the graph needs it, otherwise passed on piece by piece."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from zlrs_proxy.accept import too_large
+from zlrs_proxy.refuse import Refusal, invalid
+from zlrs_proxy.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_SLICE_BYTES = 256 * 1024
+_ONE_WRITE_BYTES = 512 * 1024
+
+
+class _SilentError(Exception):
+    """The client has stopped sending in the middle of its body."""
+
+
+class Body:
+    """Reads the body once.
+
+    Args:
+        request: The request, of which nothing has been read.
+        length: Its declared length.
+        limit: Most bytes it may have.
+        silence_seconds: Longest pause between two pieces.
+    """
+
+    def __init__(
+        self, request: web.BaseRequest, length: int | None, limit: int, silence_seconds: float
+    ) -> None:
+        self._content = request.content
+        self._limit = limit
+        self._silence_seconds = silence_seconds
+        self._watch = Watch()
+        self._count = 0
+        self.length = length
+        self.exists = request.body_exists
+        self.held = b""
+        """What has been read so far and kept."""
+        self.complete = not self.exists
+        """Whether `held` is the whole body."""
+        self.failure: Refusal | None = None
+        """Why reading ended early, when it did."""
+
+    async def hold(self, up_to: int) -> bool:
+        """Keep the body in memory; False when it is longer than `up_to` (what was read is kept).
+
+        Raises:
+            Refusal: The body is over its limit, malformed, or stopped coming.
+        """
+        if self.complete:
+            return True
+        if self.length is not None and self.length > up_to:
+            return False
+        pieces: list[bytes] = []
+        while self._count <= up_to:
+            piece = await self._piece()
+            if not piece:
+                self.complete = True
+                break
+            pieces.append(piece)
+        self.held = b"".join(pieces)
+        return self.complete
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """What is held, in slices, and then the rest as it comes. May be run once.
+
+        Raises:
+            Refusal: As in `hold`; it is also kept in `failure`.
+        """
+        for start in range(0, len(self.held), _SLICE_BYTES):
+            yield self.held[start : start + _SLICE_BYTES]
+        while not self.complete:
+            piece = await self._piece()
+            if piece:
+                yield piece
+            else:
+                self.complete = True
+
+    def to_send(self) -> bytes | AsyncIterator[bytes] | None:
+        """The body as the HTTP library takes it: short ones in one write with the head, others in slices."""
+        if not self.exists:
+            return None
+        if self.complete and len(self.held) <= _ONE_WRITE_BYTES:
+            return self.held
+        return self.stream()
+
+    def close(self) -> None:
+        """Read no more."""
+        self._watch.stop()
+
+    async def _piece(self) -> bytes:
+        self._watch.wait(self._silence_seconds, self._silent)
+        try:
+            piece = await self._content.readany()
+        except _SilentError:
+            silence = f"No byte of the request body came for {self._silence_seconds:g} s."
+            self.failure = Refusal(408, "timeout_error", silence, close=True)
+            raise self.failure from None
+        except web.RequestPayloadError:
+            self.failure = invalid("The request body is not well framed.", close=True)
+            raise self.failure from None
+        finally:
+            self._watch.rest()
+        self._count += len(piece)
+        if self._count > self._limit:
+            self.failure = too_large(self._limit, None)
+            raise self.failure
+        return piece
+
+    def _silent(self) -> None:
+        self._content.set_exception(_SilentError())

@@ -1,0 +1,141 @@
+"""One call upstream: opened, read once with a copy to the tap, ended once. It can outlive the client that began it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from zlrs_proxy.forward import UpstreamError
+from zlrs_proxy.refuse import Refusal
+from zlrs_proxy.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from zlrs_proxy.tap import Tap
+
+
+class _IdleError(Exception):
+    """The upstream has been silent for too long in the middle of an answer."""
+
+
+class Call:
+    """An upstream call with its tap.
+
+    Args:
+        opening: Sends the request and returns at the head of the answer.
+        tap: Gets a copy.
+        idle_seconds: Longest silence in the middle of an answer.
+        ended: Called once, with whether the answer is whole. The tap has its status, 0 when none came.
+    """
+
+    def __init__(
+        self,
+        opening: Coroutine[None, None, aiohttp.ClientResponse],
+        tap: Tap,
+        idle_seconds: float,
+        ended: Callable[[bool], None],
+    ) -> None:
+        self._opening = asyncio.ensure_future(opening)
+        self._opening.add_done_callback(_retrieve)
+        self._idle_seconds = idle_seconds
+        self._ended: Callable[[bool], None] | None = ended
+        self._answer: aiohttp.ClientResponse | None = None
+        self._watch = Watch()
+        self.tap = tap
+
+    async def opened(self) -> aiohttp.ClientResponse:
+        """The answer's head. Being cancelled here does not cancel the call: `leave` decides.
+
+        Raises:
+            UpstreamError: No answer.
+            Refusal: The client's own body failed.
+        """
+        if self._answer is None:
+            self._answer = await asyncio.shield(self._opening)
+            self.tap.begin(self._answer.status, self._answer.raw_headers)
+        return self._answer
+
+    async def piece(self) -> bytes:
+        """The next piece of the body, copied; empty at the end.
+
+        Raises:
+            UpstreamError: The answer broke off.
+        """
+        answer = await self.opened()
+        self._watch.wait(self._idle_seconds, self._silent)
+        try:
+            piece = await answer.content.readany()
+        except (_IdleError, aiohttp.ClientError, OSError) as error:
+            kind = "idle" if isinstance(error, _IdleError) else "cut"
+            raise UpstreamError(
+                kind, Refusal(502, "api_error", "The upstream's answer broke off.")
+            ) from error
+        finally:
+            self._watch.rest()
+        self.tap.feed(piece)
+        return piece
+
+    def wait_for_client(self, seconds: float, give_up: Callable[[], None]) -> None:
+        """A piece is being written to the client, who has this long to make room for it."""
+        self._watch.wait(seconds, give_up)
+
+    def is_whole(self) -> bool:
+        """Whether all of the answer has been seen, also where the transport has not said so."""
+        return self._answer is not None and self.tap.has_ended()
+
+    def finish(self) -> None:
+        """The answer has been read to its end; its connection can serve again."""
+        if self._answer is not None:
+            self._answer.release()
+        self._end(whole=True)
+
+    def fail(self) -> None:
+        """There is no whole answer; the connection is closed at once."""
+        self._close()
+        self._end(whole=False)
+
+    def leave(self) -> None:
+        """The client has gone. What is whole is kept; the upstream is closed at once."""
+        whole = self.is_whole()
+        self._close()
+        self._end(whole=whole)
+
+    async def carry(self) -> None:
+        """Read on without a client, for those who wait for the answer."""
+        try:
+            while await self.piece():
+                pass
+        except (UpstreamError, Refusal):
+            self.fail()
+        except asyncio.CancelledError:
+            self.leave()
+            raise
+        else:
+            self.finish()
+
+    def _silent(self) -> None:
+        if self._answer is not None:
+            self._answer.content.set_exception(_IdleError())
+
+    def _close(self) -> None:
+        if self._answer is not None:
+            self._answer.close()
+        elif not self._opening.done():
+            self._opening.cancel()
+        elif not self._opening.cancelled() and self._opening.exception() is None:
+            self._opening.result().close()
+
+    def _end(self, *, whole: bool) -> None:
+        self._watch.stop()
+        if self._ended is not None:
+            ended, self._ended = self._ended, None
+            ended(whole)
+
+
+def _retrieve(task: asyncio.Future[aiohttp.ClientResponse]) -> None:
+    """An error that nobody waits for any more is not an error of the program."""
+    if not task.cancelled():
+        task.exception()

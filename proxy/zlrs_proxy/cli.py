@@ -1,0 +1,186 @@
+"""`zlrs proxy`: flags over `zlrs.toml`, then the sidecar until a signal ends it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import errno
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from zlrs.config import Config, ConfigError, load
+from zlrs_proxy import logs
+from zlrs_proxy.settings import Settings, SettingsError
+from zlrs_proxy.sidecar import Sidecar
+from zlrs_proxy.store import graph_opener
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+# Flags that are settings of `zlrs.toml`, by the name of the parsed argument.
+_CONFIGURED = {
+    "upstream": "proxy.upstream",
+    "host": "proxy.host",
+    "port": "proxy.port",
+    "keys_file": "proxy.keys_file",
+    "allowed_hosts": "proxy.allowed_hosts",
+    "drain_seconds": "proxy.drain_seconds",
+    "first_byte_seconds": "proxy.first_byte_seconds",
+    "idle_seconds": "proxy.idle_seconds",
+    "store": "graph.path",
+    "receipts": "headers.receipts",
+}
+
+
+def command(argv: Sequence[str]) -> int:
+    """Run the sidecar; returns the exit code."""
+    options = _parser().parse_args(list(argv))
+    try:
+        config = load(file=options.config, flags=_flags(vars(options))).config
+        settings = settings_from(config, options)
+        opener = None if options.no_graph else graph_opener(config.graph)
+        logs.to_stderr()
+        return asyncio.run(_serve(Sidecar(settings, opener)))
+    except (ConfigError, SettingsError) as error:
+        return _fail(str(error), EXIT_USAGE)
+    except OSError as error:
+        return _fail(_explain(error, options.host, options.port), EXIT_FAILED)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def main() -> int:
+    """Entry point of `zlrs-proxy`."""
+    return command(sys.argv[1:])
+
+
+def settings_from(config: Config, options: argparse.Namespace) -> Settings:
+    """The sidecar's settings from the configuration and the flags that are not part of it.
+
+    Raises:
+        SettingsError: There is no upstream, or an address is malformed.
+    """
+    proxy = config.proxy
+    if proxy.upstream is None:
+        raise SettingsError(
+            "no upstream: give --upstream URL (for example https://api.anthropic.com) or set proxy.upstream in zlrs.toml"
+        )
+    admin_host, admin_port = _address(options.admin) if options.admin is not None else ("127.0.0.1", None)
+    return Settings(
+        upstream=proxy.upstream,
+        upstream_is_zlrs=options.upstream_is_zlrs,
+        upstream_ca_file=options.upstream_ca_file,
+        upstream_key_env=options.upstream_key_env,
+        host=proxy.host,
+        port=proxy.port,
+        admin_host=admin_host,
+        admin_port=admin_port,
+        admin_token_file=options.admin_token_file,
+        keys_file=proxy.keys_file,
+        allowed_hosts=tuple(proxy.allowed_hosts),
+        receipts=config.headers.receipts == "on",
+        via=not options.no_via,
+        body_limit_bytes=proxy.body_limit_bytes,
+        first_byte_seconds=proxy.first_byte_seconds,
+        idle_seconds=proxy.idle_seconds,
+        drain_seconds=proxy.drain_seconds,
+    )
+
+
+async def _serve(sidecar: Sidecar) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+
+    def stop() -> None:
+        # A second signal ends the process at once, as it would without us.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    await sidecar.start()
+    _say(f"zlrs proxy: {sidecar.address} -> {sidecar.settings.upstream}")
+    if sidecar.admin_address is not None:
+        _say(f"zlrs proxy: probes and metrics at {sidecar.admin_address}")
+    try:
+        await stopping.wait()
+    finally:
+        await sidecar.stop()
+    return 0
+
+
+def _flags(options: Mapping[str, object]) -> dict[str, str | int | float | bool | list[str] | None]:
+    flags: dict[str, str | int | float | bool | list[str] | None] = {}
+    for name, key in _CONFIGURED.items():
+        value = options.get(name)
+        if isinstance(value, (str, int, float, list)):
+            flags[key] = value
+    return flags
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:  # noqa: PLR2004
+        raise SettingsError(f"--admin wants HOST:PORT, for example 127.0.0.1:9090 (given {text!r})")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _explain(error: OSError, host: str | None, port: int | None) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"{error.strerror or error}. Another program has this port: choose one with --port, or 0 for a free one"
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        return f"not allowed to listen on {host or 'this address'} port {port or ''}. Ports below 1024 need privileges"
+    return error.strerror or str(error)
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        print(text, flush=True)  # noqa: T201 - the address is this command's output
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"zlrs proxy: {text}", file=sys.stderr)  # noqa: T201 - the command line's own message
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="zlrs proxy",
+        description="A sidecar between an app and an Anthropic- or OpenAI-compatible API: answers what it has "
+        "proven, forwards the rest byte for byte, and says in headers what it did.",
+        epilog="Then point the client's base URL at the address that is printed.",
+    )
+    add = parser.add_argument
+    add("--upstream", metavar="URL", help="what stands behind, for example https://api.anthropic.com")
+    add("--host", help="address to listen on (127.0.0.1); beyond loopback needs --keys-file")
+    add("--port", type=int, help="port to listen on (8090); 0 takes a free one and prints it")
+    add("--store", metavar="PATH", help="file of the decision graph; 'memory' keeps it in memory only")
+    add("--config", metavar="FILE", help="instead of ./zlrs.toml")
+    add("--no-graph", action="store_true", help="relay everything")
+    add("--keys-file", metavar="FILE", help="client keys, one a line")
+    add(
+        "--allowed-host",
+        dest="allowed_hosts",
+        action="append",
+        metavar="NAME",
+        help="a name clients use for us",
+    )
+    add("--upstream-is-zlrs", action="store_true", help="the upstream is a zlrs: relay its X-ZLRS-* headers")
+    add(
+        "--upstream-key-env", metavar="NAME", help="variable with the key that replaces the callers' upstream"
+    )
+    add("--upstream-ca-file", metavar="FILE", help="authority of the upstream's certificate (PEM)")
+    add("--admin", metavar="HOST:PORT", help="serve probes and metrics there instead of under /zlrs/")
+    add("--admin-token-file", metavar="FILE", help="token that metrics need; needed beyond loopback")
+    add("--first-byte-seconds", type=float, help="longest wait for the upstream's first byte")
+    add("--idle-seconds", type=float, help="longest silence in the middle of an answer")
+    add("--drain-seconds", type=float, help="time that answers get to finish after SIGTERM (30)")
+    add("--no-receipts", dest="receipts", action="store_const", const="off", help="send no headers of ours")
+    add("--no-via", action="store_true", help="do not add Via to what goes upstream")
+    return parser

@@ -1,0 +1,135 @@
+"""One client connection: a deadline on headers, a cap on connections, errors without an echo of what was sent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
+
+from zlrs_proxy.refuse import Protocol, Refusal
+from zlrs_proxy.respond import refusal_response
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from zlrs_proxy.settings import Settings
+
+_LINGER_SECONDS = 2.0
+_LINE_LIMIT_BYTES = 8190
+_HEADER_COUNT_LIMIT = 128
+
+
+class Connection(web.RequestHandler):
+    """The HTTP library's connection, which by itself waits for headers for ever.
+
+    The timer runs from the start of the connection, and again from the first byte after each answer, to the
+    moment when the headers are complete. A connection that is merely idle ends by the keep-alive timeout.
+    """
+
+    __slots__ = ("_expects_head", "_head_seconds", "_head_timer")
+
+    def __init__(self, server: Server, *, loop: asyncio.AbstractEventLoop, settings: Settings) -> None:
+        super().__init__(
+            server,
+            loop=loop,
+            keepalive_timeout=settings.keepalive_seconds,
+            access_log=cast("None", None),
+            auto_decompress=False,
+            lingering_time=_LINGER_SECONDS,
+            max_line_size=_LINE_LIMIT_BYTES,
+            max_field_size=_LINE_LIMIT_BYTES,
+            max_headers=_HEADER_COUNT_LIMIT,
+        )
+        self._head_seconds = settings.header_seconds
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._expects_head = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the headers' deadline; close at once when there are too many connections."""
+        super().connection_made(transport)
+        self._arm()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Forget the timer with the connection."""
+        self._disarm()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse; a head that has begun must end in time."""
+        if self._expects_head and self._head_timer is None and data:
+            self._arm()
+        super().data_received(data)
+
+    def head_complete(self) -> None:
+        """A request's headers are here and its handler has begun."""
+        self._expects_head = False
+        self._disarm()
+
+    def expect_head(self) -> None:
+        """The answer is out; the next bytes begin another request."""
+        self._expects_head = True
+
+    def is_idle(self) -> bool:
+        """Whether no request is being answered and none has begun to arrive."""
+        return self._expects_head
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - it may quote the request, which is not ours to repeat
+    ) -> web.StreamResponse:
+        """An answer for what is not HTTP, and for faults of ours; neither is echoed nor logged with content."""
+        self.head_complete()
+        if request.writer.output_size > 0:
+            raise ConnectionResetError("an error after the head of the answer was sent")
+        cast("Server", self._manager).note_error(status, exc)
+        if status >= 500:  # noqa: PLR2004
+            refusal = Refusal(500, "api_error", "The sidecar failed on this request.", close=True)
+        elif isinstance(exc, LineTooLong):
+            refusal = Refusal(
+                431,
+                "invalid_request_error",
+                f"The request line or a header is longer than {_LINE_LIMIT_BYTES} bytes.",
+                close=True,
+            )
+        else:
+            refusal = Refusal(
+                400, "invalid_request_error", "This is not a well-formed HTTP/1.1 request.", close=True
+            )
+        return refusal_response(refusal, Protocol.MESSAGES, "", [])
+
+    def _arm(self) -> None:
+        self._head_timer = self._loop.call_later(self._head_seconds, self.force_close)
+
+    def _disarm(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
+class Server(web.Server):
+    """Makes a `Connection` for each client; a client that hangs up cancels its handler."""
+
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        settings: Settings,
+        note_error: Callable[[int, BaseException | None], None],
+    ) -> None:
+        super().__init__(handler, handler_cancellation=True)
+        self._settings = settings
+        self.note_error = note_error
+
+    def __call__(self) -> web.RequestHandler:
+        """The protocol of the next connection."""
+        return Connection(self, loop=asyncio.get_running_loop(), settings=self._settings)
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Keep count; over the limit the newcomer is closed at once."""
+        super().connection_made(handler, transport)
+        if len(self.connections) > self._settings.connection_limit:
+            transport.abort()

@@ -1,0 +1,189 @@
+"""Counters for Prometheus, with labels from fixed lists: no request can make a new series."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+OTHER = "other"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_ENDPOINTS = ("messages", "chat", OTHER)
+_DECISIONS = ("hit", "miss", "skipped", "fill", "refused")
+_STATUS_CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
+_UPSTREAM_ERRORS = (
+    "connect_timeout",
+    "first_byte",
+    "tls",
+    "unreachable",
+    "closed",
+    "malformed",
+    "cut",
+    "idle",
+)
+_SETTLE_RESULTS = 32
+_SECONDS = (
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+)
+
+
+class Counter:
+    """Counts by labels, every combination of which is known from the start."""
+
+    def __init__(self, name: str, text: str, labels: Mapping[str, tuple[str, ...]]) -> None:
+        self.name = name
+        self._text = text
+        self._labels = labels
+        self._values: dict[tuple[str, ...], int] = {}
+
+    def add(self, *values: str) -> None:
+        """Count one; a value that is not on its list counts as `other`."""
+        key = tuple(
+            value if value in allowed else OTHER
+            for value, allowed in zip(values, self._labels.values(), strict=True)
+        )
+        self._values[key] = self._values.get(key, 0) + 1
+
+    def get(self, *values: str) -> int:
+        """The count so far."""
+        return self._values.get(values, 0)
+
+    def lines(self) -> Iterable[str]:
+        """The text form."""
+        yield f"# HELP {self.name} {self._text}"
+        yield f"# TYPE {self.name} counter"
+        for key, count in sorted(self._values.items()):
+            labels = ",".join(f'{name}="{value}"' for name, value in zip(self._labels, key, strict=True))
+            yield f"{self.name}{{{labels}}} {count}"
+
+
+class Histogram:
+    """Durations in fixed buckets."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self._text = text
+        self._buckets = [0] * (len(_SECONDS) + 1)
+        self._sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count one duration."""
+        index = next((i for i, bound in enumerate(_SECONDS) if seconds <= bound), len(_SECONDS))
+        self._buckets[index] += 1
+        self._sum += seconds
+
+    def lines(self) -> Iterable[str]:
+        """The text form."""
+        yield f"# HELP {self.name} {self._text}"
+        yield f"# TYPE {self.name} histogram"
+        total = 0
+        for bound, count in zip((*map(str, _SECONDS), "+Inf"), self._buckets, strict=True):
+            total += count
+            yield f'{self.name}_bucket{{le="{bound}"}} {total}'
+        yield f"{self.name}_sum {self._sum:.6f}"
+        yield f"{self.name}_count {total}"
+
+
+class Metrics:
+    """What the sidecar counts."""
+
+    def __init__(self) -> None:
+        self.requests = Counter(
+            "zlrs_proxy_requests_total",
+            "Requests by endpoint, by what was decided and by class of the status sent.",
+            {"endpoint": _ENDPOINTS, "decision": _DECISIONS, "status": _STATUS_CLASSES},
+        )
+        self.upstream = Counter(
+            "zlrs_proxy_upstream_responses_total",
+            "Answers of the upstream by class of their status.",
+            {"status": _STATUS_CLASSES},
+        )
+        self.upstream_errors = Counter(
+            "zlrs_proxy_upstream_errors_total",
+            "Calls upstream without a whole answer.",
+            {"kind": _UPSTREAM_ERRORS},
+        )
+        self.clients_gone = Counter(
+            "zlrs_proxy_clients_gone_total", "Clients that left before their answer was whole.", {}
+        )
+        self.followers = Counter(
+            "zlrs_proxy_followers_total",
+            "Asks that waited for the same ask under way, by how it ended.",
+            {"outcome": ("stored", "not_stored", "lost", "timeout")},
+        )
+        self.malformed = Counter("zlrs_proxy_malformed_total", "What came in and was not HTTP.", {})
+        self.decide_seconds = Histogram("zlrs_proxy_decide_seconds", "Time to decide.")
+        self.first_byte_seconds = Histogram(
+            "zlrs_proxy_first_byte_seconds", "From the request's head to the first byte of the answer."
+        )
+        self.in_flight = 0
+        self._settled: dict[str, int] = {}
+
+    def settle(self, result: str) -> None:
+        """Count a result of settle: its first word, and only so many different ones."""
+        word = result.partition(":")[0].partition("=")[0].partition(" ")[0][:40]
+        if word not in self._settled and len(self._settled) >= _SETTLE_RESULTS:
+            word = OTHER
+        self._settled[word] = self._settled.get(word, 0) + 1
+
+    def settled(self, word: str) -> int:
+        """How many results began with this word."""
+        return self._settled.get(word, 0)
+
+    def text(self, graph: Mapping[str, int]) -> str:
+        """Everything in the Prometheus text format; `graph` adds the graph's own numbers."""
+        lines: list[str] = []
+        for metric in (
+            self.requests,
+            self.upstream,
+            self.upstream_errors,
+            self.clients_gone,
+            self.followers,
+            self.malformed,
+            self.decide_seconds,
+            self.first_byte_seconds,
+        ):
+            lines.extend(metric.lines())
+        lines += [
+            "# HELP zlrs_proxy_settled_total Answers by what became of them.",
+            "# TYPE zlrs_proxy_settled_total counter",
+        ]
+        lines += [
+            f'zlrs_proxy_settled_total{{result="{_label(word)}"}} {n}'
+            for word, n in sorted(self._settled.items())
+        ]
+        lines += [
+            "# HELP zlrs_proxy_in_flight Requests being answered now.",
+            "# TYPE zlrs_proxy_in_flight gauge",
+        ]
+        lines.append(f"zlrs_proxy_in_flight {self.in_flight}")
+        for name, value in sorted(graph.items()):
+            lines += [f"# TYPE zlrs_graph_{name} gauge", f"zlrs_graph_{name} {value}"]
+        return "\n".join(lines) + "\n"
+
+
+def status_class(status: int) -> str:
+    """`2xx` and so on."""
+    return f"{status // 100}xx"
+
+
+def _label(value: str) -> str:
+    return "".join(c if c.isalnum() or c in "_-." else "_" for c in value)

@@ -1,0 +1,102 @@
+"""From upstream to client: the same status, headers and bytes, as they come, and an end that says what it was."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from aiohttp import HttpVersion11
+
+from zlrs_proxy.names import end_to_end, is_ours, to_text
+from zlrs_proxy.respond import PlainResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiohttp import ClientResponse, web
+
+    from zlrs_proxy.call import Call
+
+_NEVER_BACK = frozenset({b"authorization", b"x-api-key", b"api-key", b"proxy-authorization"})
+_FLUSH_SECONDS = 10.0
+
+
+def head(
+    answer: ClientResponse,
+    receipts: list[tuple[str, str]],
+    *,
+    keep_ours: bool,
+    secret: str | None,
+) -> PlainResponse:
+    """The response head: the upstream's, without what ends at this hop, plus our receipts.
+
+    Args:
+        answer: The upstream's answer.
+        receipts: Headers of ours.
+        keep_ours: The upstream is a zlrs and may speak in our name, where we do not say it ourselves.
+        secret: The upstream key we added, which must not come back to callers.
+    """
+    said = {name.lower().encode() for name, _ in receipts}
+    kept = [
+        pair
+        for pair in end_to_end(answer.raw_headers, _NEVER_BACK)
+        if not is_ours(pair[0]) or (keep_ours and pair[0].lower() not in said)
+    ]
+    if secret is not None:
+        needle = secret.encode()
+        kept = [pair for pair in kept if needle not in pair[1]]
+    headers, _ = to_text(kept)
+    for name, value in receipts:
+        headers.add(name, value)
+    return PlainResponse(answer.status, answer.reason or "", headers)
+
+
+async def relay(
+    request: web.BaseRequest,
+    response: PlainResponse,
+    call: Call,
+    stall_seconds: float,
+    first_byte: Callable[[], None],
+) -> None:
+    """Stream the body. Whole small answers leave in one write; the head never waits for the body.
+
+    Raises:
+        UpstreamError: The answer broke off.
+        ConnectionError: The client has gone.
+    """
+    content = (await call.opened()).content
+    transport = request.transport
+    if transport is None:
+        raise ConnectionResetError("the client has gone")
+    if "Content-Length" not in response.headers and request.version < HttpVersion11:
+        response.force_close()
+    writer = await response.prepare(request)
+    if writer is not None and not content.total_bytes and not content.at_eof():
+        writer.send_headers()
+        first_byte()
+    while piece := await call.piece():
+        call.wait_for_client(stall_seconds, transport.abort)
+        if content.at_eof():
+            await response.write_eof(piece)
+        else:
+            await response.write(piece)
+        first_byte()
+    call.wait_for_client(stall_seconds, transport.abort)
+    await response.write_eof()
+    first_byte()
+
+
+def break_off(request: web.BaseRequest) -> None:
+    """End a started answer so that no client can take it for whole.
+
+    Bodies with a length or in chunks are seen to be cut when the connection closes, after what was sent has
+    arrived. A body that only ends with its connection needs a reset.
+    """
+    transport = request.transport
+    if transport is None:
+        return
+    if request.version < HttpVersion11:
+        transport.abort()
+        return
+    transport.close()
+    asyncio.get_running_loop().call_later(_FLUSH_SECONDS, transport.abort)

@@ -1,0 +1,84 @@
+"""After the answer is out: validate, store, compare, count. In a worker thread, bounded, never on the caller's time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from zlrs_proxy.coding import CodingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zlrs_proxy.clock import Clock
+    from zlrs_proxy.decide import Decision, Graph
+    from zlrs_proxy.tap import Tap
+
+_LOG = logging.getLogger("zlrs_proxy")
+
+STORED = "stored"
+
+
+class Settler:
+    """One worker thread in front of the graph's writer.
+
+    Args:
+        graph: Where answers go.
+        clock: Wall time of the record.
+        queue_limit: Most answers waiting. Past it answers are not kept; the requests are not slowed.
+        report: Called on the loop with every result.
+    """
+
+    def __init__(self, graph: Graph, clock: Clock, queue_limit: int, report: Callable[[str], None]) -> None:
+        self._graph = graph
+        self._clock = clock
+        self._queue_limit = queue_limit
+        self._report = report
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="zlrs-settle")
+        self._waiting: set[asyncio.Future[str]] = set()
+
+    def submit(self, decision: Decision, tap: Tap, complete: bool, done: Callable[[str], None]) -> None:
+        """Queue one answer; `done` hears the result on the loop."""
+        if len(self._waiting) >= self._queue_limit:
+            self._report("queue_full")
+            done("queue_full")
+            return
+        future = asyncio.get_running_loop().run_in_executor(
+            self._worker, self._settle, decision, tap, complete
+        )
+        self._waiting.add(future)
+
+        def finished(result: asyncio.Future[str]) -> None:
+            self._waiting.discard(result)
+            text = "error" if result.cancelled() else result.result()
+            self._report(text)
+            done(text)
+
+        future.add_done_callback(finished)
+
+    async def close(self, seconds: float) -> None:
+        """Let what waits finish, within a limit, and end the worker."""
+        if self._waiting:
+            await asyncio.wait(set(self._waiting), timeout=seconds)
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _settle(self, decision: Decision, tap: Tap, complete: bool) -> str:
+        body = b""
+        reason = ""
+        try:
+            body = b"" if tap.overflowed else tap.decoded()
+        except CodingError as error:
+            reason = error.reason
+        if tap.overflowed:
+            reason = "too_large"
+        try:
+            # What cannot be read is still told: the status says whether the credential is good.
+            result = self._graph.settle(
+                decision, tap.status, tap.headers, body, complete and not reason, self._clock.wall_ms()
+            )
+        except Exception as error:  # noqa: BLE001 - a store that fails costs only the entry
+            _LOG.warning("graph.settle failed", extra={"fields": {"error": type(error).__name__}})
+            return "error"
+        return reason or result

@@ -1,0 +1,195 @@
+"""The way upstream for one request: alone, as the leader of others who ask the same, or waiting behind one."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING
+
+from zlrs_proxy.call import Call
+from zlrs_proxy.flight import Flight, Flights, Outcome
+from zlrs_proxy.forward import Forwarder, UpstreamError
+from zlrs_proxy.health import Phase
+from zlrs_proxy.metrics import status_class
+from zlrs_proxy.refuse import Refusal
+from zlrs_proxy.relay import break_off, head, relay
+from zlrs_proxy.settle import STORED, Settler
+from zlrs_proxy.tap import Tap
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from yarl import URL
+
+    from zlrs_proxy.access import Access
+    from zlrs_proxy.background import Background
+    from zlrs_proxy.body import Body
+    from zlrs_proxy.exchange import Exchange
+    from zlrs_proxy.health import Health
+    from zlrs_proxy.metrics import Metrics
+    from zlrs_proxy.respond import PlainResponse
+    from zlrs_proxy.settings import Settings
+
+    class Asker(Protocol):
+        """Asks the graph again, after someone else's answer has been stored."""
+
+        async def decide(self, exchange: Exchange, body: Body) -> None:
+            """Leave a verdict in the exchange."""
+
+        def answer_from_graph(self, exchange: Exchange) -> PlainResponse | None:
+            """The response to a hit."""
+
+
+class Upward:
+    """Forwards requests, taps the answers, and hands them to settle."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        access: Access,
+        forwarder: Forwarder,
+        settler: Settler | None,
+        background: Background,
+        health: Health,
+        metrics: Metrics,
+    ) -> None:
+        self._settings = settings
+        self._access = access
+        self._forwarder = forwarder
+        self._settler = settler
+        self._background = background
+        self._health = health
+        self._metrics = metrics
+        self._flights = Flights()
+        self._fills = 0
+
+    async def answer(self, exchange: Exchange, body: Body, url: URL, asker: Asker) -> PlainResponse:
+        """The upstream's answer, or the graph's when the same ask was under way and has been stored.
+
+        Raises:
+            Refusal: No answer from upstream, or a cache-only miss.
+        """
+        key = _key(exchange, body)
+        if exchange.controls.cache_only:
+            raise self._cache_only(exchange, body, url, key)
+        flight: Flight | None = None
+        if key is not None:
+            response = await self._follow(exchange, body, key, asker)
+            if response is not None:
+                return response
+            if exchange.verdict.kind == "miss" and self._flights.join(key) is None:
+                flight = self._flights.lead(key)
+        return await self._forward(exchange, body, url, key, flight)
+
+    async def _follow(self, exchange: Exchange, body: Body, key: bytes, asker: Asker) -> PlainResponse | None:
+        """Wait behind the same ask; None when this one has to go upstream itself."""
+        deadline = exchange.elapsed() + self._settings.follower_seconds
+        while (flight := self._flights.join(key)) is not None:
+            outcome = await flight.wait(max(0.0, deadline - exchange.elapsed()))
+            self._metrics.followers.add(outcome.value if outcome is not None else "timeout")
+            if outcome is Outcome.STORED:
+                await asker.decide(exchange, body)
+                return asker.answer_from_graph(exchange)
+            if outcome is not Outcome.LOST:
+                return None
+        return None
+
+    async def _forward(
+        self, exchange: Exchange, body: Body, url: URL, key: bytes | None, flight: Flight | None
+    ) -> PlainResponse:
+        call = self._call(exchange, body, url, key, flight)
+        response: PlainResponse | None = None
+        try:
+            answer = await call.opened()
+            exchange.upstream_seconds = exchange.elapsed()
+            self._metrics.upstream.add(status_class(answer.status))
+            response = head(
+                answer,
+                exchange.receipts() if self._settings.receipts else [],
+                keep_ours=self._settings.upstream_is_zlrs,
+                secret=self._access.upstream_key,
+            )
+            if self._health.phase is Phase.DRAINING:
+                response.force_close()
+            await relay(
+                exchange.request, response, call, self._settings.client_stall_seconds, exchange.first_byte
+            )
+        except UpstreamError as error:
+            call.fail()
+            self._metrics.upstream_errors.add(error.kind)
+            if response is None or not response.prepared:
+                raise error.refusal from error
+            break_off(exchange.request)
+        except Refusal:
+            call.fail()
+            raise
+        except (asyncio.CancelledError, ConnectionError) as error:
+            self._client_gone(call, flight)
+            if isinstance(error, ConnectionError) and response is not None:
+                return response
+            raise
+        except BaseException:
+            call.fail()
+            raise
+        else:
+            call.finish()
+        return response
+
+    def _client_gone(self, call: Call, flight: Flight | None) -> None:
+        self._metrics.clients_gone.add()
+        if flight is not None and flight.followers and not call.is_whole():
+            flight.carrier = self._background.spawn(call.carry())
+        else:
+            call.leave()
+
+    def _cache_only(self, exchange: Exchange, body: Body, url: URL, key: bytes | None) -> Refusal:
+        """The refusal of a cache-only miss; what may be stored is fetched on the side."""
+        message = "The graph has no answer to this request"
+        if key is not None:
+            if self._flights.join(key) is None and self._fills < self._settings.fill_limit:
+                self._fills += 1
+                call = self._call(exchange, body, url, key, self._flights.lead(key))
+                self._background.spawn(call.carry()).add_done_callback(self._filled)
+            if self._flights.join(key) is not None:
+                exchange.verdict = exchange.verdict._replace(
+                    kind="fill", header="fill" + exchange.verdict.header.removeprefix("miss")
+                )
+                message += "; it is being fetched"
+        return Refusal(504, "cache_only_miss", f"{message}.", headers=(("x-should-retry", "false"),))
+
+    def _filled(self, _task: asyncio.Task[None]) -> None:
+        self._fills -= 1
+
+    def _call(
+        self, exchange: Exchange, body: Body, url: URL, key: bytes | None, flight: Flight | None
+    ) -> Call:
+        decision = exchange.verdict.decision
+        settler = self._settler
+        tap = Tap(self._settings.answer_limit_bytes if decision is not None else 0, exchange.endpoint)
+
+        def land(outcome: Outcome) -> None:
+            if key is not None and flight is not None:
+                self._flights.end(key, flight, outcome)
+
+        def ended(whole: bool) -> None:
+            if not whole:
+                land(Outcome.LOST)
+            if decision is None or settler is None or not tap.status:
+                land(Outcome.NOT_STORED)
+                return
+            settler.submit(
+                decision,
+                tap,
+                whole,
+                lambda result: land(Outcome.STORED if result == STORED else Outcome.NOT_STORED),
+            )
+
+        opening = self._forwarder.open(exchange.request.method, url, exchange.headers, body)
+        return Call(opening, tap, self._settings.idle_seconds, ended)
+
+
+def _key(exchange: Exchange, body: Body) -> bytes | None:
+    """What must be equal for two asks to share a call: the node, which holds the scope, and the very bytes."""
+    if exchange.verdict.kind != "miss" or exchange.verdict.decision is None or not body.complete:
+        return None
+    return hashlib.sha256(exchange.verdict.node.encode() + b"\0" + body.held).digest()
