@@ -125,7 +125,7 @@ fn without_leading_please(text: &str) -> Option<&str> {
 /// "…, please": only behind a comma.
 fn without_trailing_please(text: &str) -> Option<&str> {
     let (rest, last) = text.trim_end_matches(['.', '!', '?']).rsplit_once(", ")?;
-    (last.eq_ignore_ascii_case("please") && starts_sentence(rest)).then_some(rest)
+    (last.eq_ignore_ascii_case("please") && starts_sentence(rest)).then(|| rest.trim_end_matches(' '))
 }
 
 /// "…? Thanks!": only behind the end of a sentence.

@@ -12,6 +12,7 @@ use crate::sse::{SseError, SseParser};
 
 /// What is known about an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not states")]
 pub struct AnswerFacts {
     /// The terminal event was seen and nothing was cut, or the body is one whole message.
     pub complete: bool,

@@ -238,6 +238,8 @@ impl ErrorKind {
 /// The reference page of the catalogue, in Markdown.
 #[must_use]
 pub fn reference_page() -> String {
+    use std::fmt::Write as _;
+
     let mut page = String::from(
         "# Errors\n\n\
          Every error has a `type` from this table. Over HTTP it is `error.type`, in the body that the endpoint's \
@@ -254,10 +256,12 @@ pub fn reference_page() -> String {
             Some(Chat(code)) => format!(" (`code` in Chat bodies: `{code}`)"),
             None => String::new(),
         };
-        page.push_str(&format!(
-            "| `{}` | {} | `{}` | {}{} | {} |\n",
-            entry.name, status, entry.python, entry.when, code, entry.suggestion
-        ));
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            page,
+            "| `{}` | {status} | `{}` | {}{code} | {} |",
+            entry.name, entry.python, entry.when, entry.suggestion
+        );
     }
     page
 }

@@ -81,6 +81,7 @@ reasons! {
     Refused = "refused", "the model or a filter refused to answer";
     Empty = "empty", "the answer holds no text";
     TooLarge = "too_large", "larger than the limit";
+    UpstreamReplay = "upstream_replay", "the upstream answered from a graph of its own";
     ClientGone = "client_gone", "the client went away before the answer was complete";
 }
 

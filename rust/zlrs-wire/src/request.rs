@@ -57,6 +57,7 @@ pub enum Temperature {
 /// the ignore list. A plain string and a list of one text block are *different* scopes: that they mean the same
 /// to every upstream is not proven, and a miss costs little.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not states")]
 pub struct RequestView<'b> {
     /// Which protocol the body was read as.
     pub protocol: Protocol,
@@ -191,7 +192,7 @@ impl<'b> RequestView<'b> {
             Value::Null => {}
             Value::Number(text) => match text.parse::<f64>() {
                 Ok(temperature) if temperature.is_finite() => {
-                    self.temperature = Temperature::Given(temperature)
+                    self.temperature = Temperature::Given(temperature);
                 }
                 _ => self.refuse(Reason::WrongType, path),
             },

@@ -197,7 +197,7 @@ pub(super) fn inspect(message: &Value<'_>, facts: &mut AnswerFacts) {
                 ("content", Value::String(_)) => facts.text |= says_something(Some(value)),
                 ("refusal", Value::String(_)) => facts.refusal |= says_something(Some(value)),
                 ("reasoning_content" | "reasoning", Value::String(_)) => {
-                    facts.thinking |= says_something(Some(value))
+                    facts.thinking |= says_something(Some(value));
                 }
                 ("annotations", Value::Array(_)) => {}
                 ("tool_calls", Value::Array(calls)) => facts.tool_use |= !calls.is_empty(),

@@ -188,7 +188,7 @@ pub(super) fn inspect(message: &Value<'_>, facts: &mut AnswerFacts) {
             }
             Some("thinking" | "redacted_thinking") => facts.thinking = true,
             Some(kind) if kind.ends_with("tool_use") || kind.ends_with("tool_result") => {
-                facts.tool_use = true
+                facts.tool_use = true;
             }
             Some(_) => facts.blame(Reason::UnknownContent, format_args!("content[{index}].type")),
             None => facts.blame(Reason::Malformed, format_args!("content[{index}].type")),

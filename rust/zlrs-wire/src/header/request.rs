@@ -4,6 +4,7 @@ use super::{CACHE_ONLY, COHORT, DIAGNOSTIC, MULTI_MODAL, NO_GRAPH};
 
 /// What the client asked of the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each header")]
 pub struct GraphHeaders {
     /// `X-ZLRS-No-Graph`: do not answer from the graph.
     pub no_graph: bool,

@@ -91,14 +91,14 @@ impl<'a> Reader<'a> {
 }
 
 /// Whether the decoded key `name` is among `members`. `seen` is filled once there are many.
-fn is_repeated<'a>(name: &Cow<'a, str>, members: &[Member<'a>], seen: &mut HashSet<Cow<'a, str>>) -> bool {
+fn is_repeated<'a>(name: &str, members: &[Member<'a>], seen: &mut HashSet<Cow<'a, str>>) -> bool {
     if members.len() < LINEAR_KEYS {
         return members.iter().any(|(known, _)| known == name);
     }
     if seen.is_empty() {
         seen.extend(members.iter().map(|(known, _)| known.clone()));
     }
-    !seen.insert(name.clone())
+    !seen.insert(Cow::Owned(name.to_owned()))
 }
 
 /// `part` as a slice of `text` where it lies inside it, else a copy.

@@ -98,12 +98,9 @@ impl<'b> RequestView<'b> {
 
     /// One content block: checks every field of a known kind and takes out what is ignored.
     fn block(&mut self, block: &mut Value<'b>, path: &Path<'_>) {
-        let kind = match block.get("type") {
-            Some(Value::String(kind)) => kind.clone(),
-            _ => {
-                self.refuse(Reason::WrongType, &path.key("type"));
-                return;
-            }
+        let Some(Value::String(kind)) = block.get("type").cloned() else {
+            self.refuse(Reason::WrongType, &path.key("type"));
+            return;
         };
         match rule_of(fields::blocks(self.protocol), &kind) {
             Some(Rule::Never(reason)) => {
@@ -123,7 +120,7 @@ impl<'b> RequestView<'b> {
             match rule_of(table, name) {
                 Some(Rule::CacheControl) => self.check_cache_control(value, &at),
                 Some(_) if name == kind.as_ref() && value.as_str().is_none() => {
-                    self.refuse(Reason::WrongType, &at)
+                    self.refuse(Reason::WrongType, &at);
                 }
                 Some(_) => {}
                 None => self.refuse(Reason::UnknownField, &at),
