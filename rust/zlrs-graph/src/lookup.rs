@@ -1,9 +1,12 @@
 //! What a store says about an entry: the part of its row that a decision depends on.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Digest, Versions};
 
 /// Facts of a stored entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EntryFacts {
     /// When the answer was complete, Unix milliseconds.
     pub created_ms: u64,
@@ -16,7 +19,8 @@ pub struct EntryFacts {
 }
 
 /// The answer of a store to one lookup, without the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LookupFacts {
     /// An entry whose hash and signature hold.
     Found(EntryFacts),

@@ -1,53 +1,31 @@
-//! Ways to a stored answer, and the versions of the rules behind them.
+//! Numbers of routes in stored rows, and the versions of the rules behind an entry.
 
-use std::fmt;
+use serde::{Deserialize, Serialize};
+use zlrs_wire::header::Route;
 
-/// How a request may find its answer. Routes never share evidence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Route {
-    /// The identical request: equal scope, equal ask.
-    Same,
-}
-
-impl Route {
-    /// Every route of this version.
-    pub const ALL: [Self; 1] = [Self::Same];
-
-    /// The name in headers, metrics and the audit log.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-        }
-    }
-
-    /// The number in stored rows. Numbers are never reused.
-    pub const fn code(self) -> u8 {
-        match self {
-            Self::Same => 1,
-        }
-    }
-
-    /// The route of a stored number.
-    pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|route| route.code() == code)
+/// The number of a route in stored rows. Numbers are never reused.
+pub const fn route_code(route: Route) -> u8 {
+    match route {
+        Route::Same => 1,
+        Route::Canonical => 2,
+        Route::Edge => 3,
     }
 }
 
-impl fmt::Display for Route {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
+/// The route of a stored number.
+pub fn route_of_code(code: u8) -> Option<Route> {
+    [Route::Same, Route::Canonical, Route::Edge].into_iter().find(|&route| route_code(route) == code)
 }
 
-/// Versions of the rules an entry was written under. An entry of other rules is never served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Versions of the rules an entry was written under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Versions {
-    /// How scope and ask become a node.
+    /// How an ask becomes a form; 0 is the wording itself.
     pub canon: u16,
     /// What is never stored or served.
     pub guards: u16,
-    /// When two answers agree.
+    /// When two answers agree; 0 is never.
     pub comparator: u16,
     /// How an answer is kept in the row's body.
     pub answer: u16,
@@ -55,7 +33,16 @@ pub struct Versions {
 
 impl Versions {
     /// The rules of this build.
-    pub const CURRENT: Self = Self { canon: 1, guards: 1, comparator: 1, answer: 1 };
+    pub const CURRENT: Self = Self { canon: 0, guards: 1, comparator: 0, answer: 1 };
+
+    /// Whether an entry written under `self` may be served by this build on a route. The *same* route depends
+    /// neither on forms nor on the comparison of answers.
+    pub fn serve(self, route: Route) -> bool {
+        let current = Self::CURRENT;
+        let basic = self.guards == current.guards && self.answer == current.answer;
+        let wording = self.canon == current.canon && self.comparator == current.comparator;
+        basic && (route == Route::Same || wording)
+    }
 
     /// Eight bytes, little endian, in the order of the fields.
     pub fn to_bytes(self) -> [u8; 8] {

@@ -1,6 +1,6 @@
 //! One stored answer: what is kept, and what is signed.
 
-use zlrs_graph::{Digest, EntryFacts, Route, Versions};
+use zlrs_graph::{Digest, EntryFacts, Route, Versions, route_code};
 
 use crate::secrets::{Secrets, Verifier};
 
@@ -112,7 +112,7 @@ impl Entry {
         for digest in [&self.key, &self.scope, &self.node, &self.tenant, &self.answer_hash] {
             bytes.extend_from_slice(digest.as_bytes());
         }
-        bytes.push(self.route.code());
+        bytes.push(route_code(self.route));
         bytes.extend_from_slice(&self.versions.to_bytes());
         bytes.extend_from_slice(&self.created_ms.to_le_bytes());
         bytes.extend_from_slice(&self.expires_ms.to_le_bytes());

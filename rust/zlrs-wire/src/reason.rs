@@ -16,7 +16,7 @@ macro_rules! reasons {
             /// Every reason, in the order of the table.
             pub const ALL: &'static [Reason] = &[$(Reason::$variant,)+];
 
-            /// The name on the wire: lower case letters and underscores only.
+            /// The name on the wire: lower case letters, digits and underscores only.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Reason::$variant => $name,)+ }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use rusqlite::{Connection, OptionalExtension, Row};
-use zlrs_graph::{Digest, LookupFacts, Route, Versions};
+use zlrs_graph::{Digest, LookupFacts, Versions, route_of_code};
 
 use super::bodies::Bodies;
 use super::index::{Index, Place};
@@ -297,7 +297,7 @@ fn entry_of(row: &Row<'_>) -> Option<Entry> {
         scope: digest(1)?,
         node: digest(2)?,
         tenant: digest(3)?,
-        route: Route::from_code(row.get(4).ok()?)?,
+        route: route_of_code(row.get(4).ok()?)?,
         versions: Versions::from_bytes(row.get(5).ok()?),
         created_ms: u64::try_from(row.get::<_, i64>(6).ok()?).ok()?,
         expires_ms: u64::try_from(row.get::<_, i64>(7).ok()?).ok()?,

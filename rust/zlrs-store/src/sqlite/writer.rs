@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select_biased};
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
-use zlrs_graph::Digest;
+use zlrs_graph::{Digest, route_code};
 
 use super::Limits;
 use super::shared::{Shared, add};
@@ -262,7 +262,7 @@ fn write_entry(transaction: &Transaction<'_>, entry: &Entry) -> rusqlite::Result
             entry.scope.as_bytes(),
             entry.node.as_bytes(),
             entry.tenant.as_bytes(),
-            entry.route.code(),
+            route_code(entry.route),
             entry.versions.to_bytes(),
             created_ms,
             signed(entry.expires_ms),

@@ -1,0 +1,130 @@
+//! The graph's settings: one strict JSON object, unknown keys refused, every range checked.
+
+use serde::{Deserialize, Serialize};
+
+/// The highest temperature a limit may allow: above it two answers to one request are expected to differ.
+const TEMPERATURE_LIMIT_MAX: f64 = 0.1;
+const DAY_S: u64 = 86_400;
+const MIB: u64 = 1 << 20;
+
+/// Why settings were refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// Not the JSON object that is expected: syntax, an unknown key, a value of another type.
+    #[error("graph settings: {0}; see the list of graph settings in the reference")]
+    Shape(#[from] serde_json::Error),
+    /// A value outside its range.
+    #[error("graph settings: {name} is {given}, allowed is {allowed}")]
+    Range {
+        /// The key.
+        name: &'static str,
+        /// What was given.
+        given: String,
+        /// The range, for people.
+        allowed: String,
+    },
+}
+
+/// What a request without `temperature` is. Both protocols define it as 1.0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AbsentTemperature {
+    /// Not eligible, as the protocols say.
+    #[default]
+    NotEligible,
+    /// Eligible: the operator accepts that one of the possible answers is repeated.
+    Eligible,
+}
+
+/// Settings of a decision graph. Every field has a default, so `{}` is a whole file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Whether the *same* route serves and stores.
+    pub same: bool,
+    /// How long an answer is served, seconds, 1 to 30 days.
+    pub ttl_s: u64,
+    /// Largest answer that is stored, bytes, up to 64 MiB.
+    pub max_answer_bytes: u64,
+    /// Longest ask that is looked up, characters, up to 10 million.
+    pub max_ask_chars: u64,
+    /// Highest eligible temperature, 0 to 0.1.
+    pub temperature_limit: f64,
+    /// What a request without a temperature is.
+    pub absent_temperature: AbsentTemperature,
+    /// Whether a hit needs a credential that the upstream accepted lately. Off only where the graph's owner is the
+    /// upstream itself.
+    pub credential_check: bool,
+    /// How lately, seconds, 1 to one day.
+    pub credential_window_s: u64,
+    /// Entries kept, up to 100 million.
+    pub max_entries: u64,
+    /// Bytes kept on disk (in memory without a disk).
+    pub max_bytes: u64,
+    /// Bytes of answers kept in memory in front of the disk.
+    pub body_cache_bytes: u64,
+    /// How long a lookup may take before it is a miss, milliseconds, 1 to 1000.
+    pub read_deadline_ms: u64,
+    /// Whether decisions are written to the audit log. Needs a directory.
+    pub audit: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            same: true,
+            ttl_s: DAY_S,
+            max_answer_bytes: MIB,
+            max_ask_chars: 200_000,
+            temperature_limit: TEMPERATURE_LIMIT_MAX,
+            absent_temperature: AbsentTemperature::NotEligible,
+            credential_check: true,
+            credential_window_s: 900,
+            max_entries: 1_000_000,
+            max_bytes: 1024 * MIB,
+            body_cache_bytes: 64 * MIB,
+            read_deadline_ms: 5,
+            audit: true,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads a JSON object.
+    ///
+    /// # Errors
+    /// [`SettingsError`] for anything but an object of known keys with values in their ranges.
+    pub fn from_json(json: &[u8]) -> Result<Self, SettingsError> {
+        let settings: Self = serde_json::from_slice(json)?;
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        let whole = [
+            ("ttl_s", self.ttl_s, 1, 30 * DAY_S),
+            ("max_answer_bytes", self.max_answer_bytes, 1, 64 * MIB),
+            ("max_ask_chars", self.max_ask_chars, 1, 10_000_000),
+            ("credential_window_s", self.credential_window_s, 1, DAY_S),
+            ("max_entries", self.max_entries, 1, 100_000_000),
+            ("max_bytes", self.max_bytes, MIB, 1 << 50),
+            ("body_cache_bytes", self.body_cache_bytes, 0, 1 << 50),
+            ("read_deadline_ms", self.read_deadline_ms, 1, 1000),
+        ];
+        for (name, given, least, most) in whole {
+            if !(least..=most).contains(&given) {
+                let (given, allowed) = (given.to_string(), format!("{least} to {most}"));
+                return Err(SettingsError::Range { name, given, allowed });
+            }
+        }
+        if !(0.0..=TEMPERATURE_LIMIT_MAX).contains(&self.temperature_limit) {
+            return Err(SettingsError::Range {
+                name: "temperature_limit",
+                given: self.temperature_limit.to_string(),
+                allowed: format!("0 to {TEMPERATURE_LIMIT_MAX}"),
+            });
+        }
+        Ok(())
+    }
+}
