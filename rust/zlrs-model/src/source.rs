@@ -4,6 +4,8 @@ use std::io;
 
 use zlrs_kernels::TensorType;
 
+use crate::ModelError;
+
 /// A tensor as its source describes it: `rows` rows of `cols` elements, row after row. A vector is one row;
 /// dimensions beyond the second are folded into the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,4 +42,27 @@ pub trait TensorSource: Sync {
     /// What the system reports; [`io::ErrorKind::UnexpectedEof`] if the source has become shorter,
     /// [`io::ErrorKind::InvalidInput`] if the range lies outside the tensor.
     fn read(&self, tensor: &TensorInfo, byte_offset: u64, out: &mut [u8]) -> io::Result<()>;
+}
+
+/// Reads a small tensor of floating-point numbers: a norm, a bias.
+///
+/// # Errors
+/// [`ModelError::UnsupportedTensorType`] for quantised tensors, [`ModelError::Io`].
+pub(crate) fn read_floats(source: &dyn TensorSource, info: &TensorInfo) -> Result<Vec<f32>, ModelError> {
+    let mut bytes = vec![0; info.row_bytes * info.rows];
+    source.read(info, 0, &mut bytes).map_err(|source| ModelError::Io { action: "read a tensor", source })?;
+    let halves = || bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+    match info.tensor_type {
+        TensorType::F32 => Ok(bytes
+            .chunks_exact(4)
+            .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+            .collect()),
+        TensorType::F16 => Ok(halves().map(|bits| half::f16::from_bits(bits).to_f32()).collect()),
+        TensorType::BF16 => Ok(halves().map(|bits| half::bf16::from_bits(bits).to_f32()).collect()),
+        other => Err(ModelError::UnsupportedTensorType {
+            name: info.name.clone(),
+            given: other.name().into(),
+            supported: "F32, F16, BF16 (this tensor is a vector)".into(),
+        }),
+    }
 }

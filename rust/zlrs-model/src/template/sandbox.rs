@@ -1,0 +1,145 @@
+//! Runs a template with bounded work: no files, no includes, no way out, and limits on time, memory, depth,
+//! source and output.
+
+use std::borrow::Cow;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Value;
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, context};
+use minijinja_contrib::pycompat;
+use regex::Regex;
+
+use super::RenderOptions;
+use super::functions;
+use crate::ModelError;
+
+/// Longest template source, in bytes.
+pub const MAX_SOURCE_BYTES: usize = 1 << 20;
+/// Longest output, in bytes.
+pub const MAX_OUTPUT_BYTES: usize = 8 << 20;
+/// Steps of one rendering; data cost a step for each 64 bytes, so this also bounds memory to 256 MB.
+pub const FUEL: u64 = 4_000_000;
+/// Depth of statements and calls at run time.
+pub const MAX_RECURSION: usize = 64;
+
+const NAME: &str = "chat_template";
+
+pub(super) struct Sandbox {
+    environment: Environment<'static>,
+}
+
+impl Sandbox {
+    pub(super) fn new(source: &str) -> Result<Self, ModelError> {
+        if source.len() > MAX_SOURCE_BYTES {
+            let (given, limit) = (source.len() as u64, MAX_SOURCE_BYTES as u64);
+            return Err(ModelError::limit("the length of the chat template in bytes", given, limit));
+        }
+        let mut environment = Environment::new();
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        environment.set_fuel(Some(FUEL));
+        environment.set_recursion_limit(MAX_RECURSION);
+        environment.set_unknown_method_callback(pycompat::unknown_method_callback);
+        environment.add_filter("tojson", functions::tojson);
+        // As the reference implementation sets Jinja up.
+        let syntax = SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()
+            .map_err(|error| failed(&error))?;
+        environment.set_syntax(syntax);
+        let source = without_generation_tags(source)?;
+        environment.add_template_owned(NAME, source).map_err(|error| failed(&error))?;
+        Ok(Self { environment })
+    }
+
+    pub(super) fn render(
+        &self,
+        messages: &[(&str, Cow<'_, str>)],
+        bos: &str,
+        eos: &str,
+        options: RenderOptions,
+    ) -> Result<String, ModelError> {
+        let raised = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&raised);
+        let raise_exception = Value::from_function(move |message: String| -> Result<Value, Error> {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(message.clone());
+            Err(Error::new(ErrorKind::InvalidOperation, message))
+        });
+        let now_s = options.now_s;
+        let strftime_now = Value::from_function(move |format: &str| functions::strftime(format, now_s));
+        let messages: Vec<Value> = messages
+            .iter()
+            .map(|(role, content)| context! { role => *role, content => content.as_ref() })
+            .collect();
+        let context = context! {
+            messages => messages,
+            add_generation_prompt => options.add_generation_prompt,
+            bos_token => bos,
+            eos_token => eos,
+            tools => (),
+            documents => (),
+            raise_exception => raise_exception,
+            strftime_now => strftime_now,
+        };
+        let mut output = Output { bytes: Vec::new(), overflowed: false };
+        let template = self.environment.get_template(NAME).map_err(|error| failed(&error))?;
+        let result = template.render_captured_to(context, &mut output).map(drop);
+        if let Some(message) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(ModelError::TemplateRaised { message });
+        }
+        if output.overflowed {
+            let (given, limit) = (MAX_OUTPUT_BYTES as u64 + 1, MAX_OUTPUT_BYTES as u64);
+            return Err(ModelError::limit(
+                "the length of the rendered conversation in bytes, at least,",
+                given,
+                limit,
+            ));
+        }
+        result.map_err(|error| failed(&error))?;
+        String::from_utf8(output.bytes).map_err(|error| ModelError::Template { what: error.to_string() })
+    }
+}
+
+/// Collects output up to the limit.
+struct Output {
+    bytes: Vec<u8>,
+    overflowed: bool,
+}
+
+impl io::Write for &mut Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > MAX_OUTPUT_BYTES {
+            self.overflowed = true;
+            return Err(io::Error::other("output too long"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Templates mark the assistant's words with `{% generation %}` for training. Here that is a block without a
+/// meaning.
+fn without_generation_tags(source: &str) -> Result<String, ModelError> {
+    let regex =
+        |pattern| Regex::new(pattern).map_err(|error| ModelError::Template { what: error.to_string() });
+    let begin = regex(r"\{%([-+]?)\s*generation\s*([-+]?)%\}")?;
+    let end = regex(r"\{%([-+]?)\s*endgeneration\s*([-+]?)%\}")?;
+    let opened = begin.replace_all(source, "{%${1} if true ${2}%}");
+    Ok(end.replace_all(&opened, "{%${1} endif ${2}%}").into_owned())
+}
+
+fn failed(error: &Error) -> ModelError {
+    let mut what = error.to_string();
+    if error.kind() == ErrorKind::OutOfFuel {
+        what = format!(
+            "it did not finish within {FUEL} steps; the conversation is too long for it, or it loops"
+        );
+    }
+    ModelError::Template { what }
+}
