@@ -97,7 +97,7 @@ class Engine:
             ModelStoreError: The name is unknown or the file cannot be had.
             ZlrsError: The file is damaged, not supported, or does not fit.
         """
-        path = resolve(name_or_path)
+        path = resolve(os.fspath(name_or_path))
         name = _served_name(os.fspath(name_or_path), path)
         if callable(progress):
             return cls(_load_core(path, threads, context_tokens, kv_bytes, queue_limit, progress), name=name)
@@ -256,7 +256,8 @@ def _turn(message: Message | Mapping[str, str]) -> tuple[str, str]:
     if isinstance(message, Message):
         return message.role, message.content
     try:
-        role, content = message["role"], message["content"]
+        role: object = message["role"]
+        content: object = message["content"]
     except (KeyError, TypeError) as error:
         raise TypeError(f"a message needs `role` and `content`, both texts (given {message!r})") from error
     if not isinstance(role, str) or not isinstance(content, str):

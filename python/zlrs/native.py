@@ -1,4 +1,4 @@
-"""What the Python face uses of `zlrs._core`, as protocols: the native engine and the tests' stand-in fit both."""
+"""What the Python face uses of `zlrs._core`, as protocols that a stand-in can fit too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ class NativeGeneration(Protocol):
     """One running or queued answer; dropping it cancels it."""
 
     @property
-    def input_tokens(self) -> int: ...
+    def input_tokens(self) -> int:
+        """Tokens of the prompt."""
 
     def fileno(self) -> int:
         """An eventfd, readable while events wait."""
@@ -30,13 +31,17 @@ class NativeGeneration(Protocol):
 class NativeEngine(Protocol):
     """One loaded model."""
 
-    def info(self) -> Mapping[str, str | int | bool]: ...
+    def info(self) -> Mapping[str, str | int | bool]:
+        """Facts of the loaded model."""
 
-    def encode(self, text: str) -> list[int]: ...
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text; never a control token."""
 
-    def decode(self, ids: Sequence[int]) -> bytes: ...
+    def decode(self, ids: Sequence[int]) -> bytes:
+        """Bytes of ids."""
 
-    def render(self, messages: Sequence[tuple[str, str]], *, add_generation_prompt: bool = True) -> list[int]: ...
+    def render(self, messages: Sequence[tuple[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
+        """Ids of (role, content) turns through the model's chat template."""
 
     def submit(
         self,
@@ -52,11 +57,14 @@ class NativeEngine(Protocol):
         stop: Sequence[str] = (),
         logit_bias: Mapping[int, float] | None = None,
         deadline_ms: int | None = None,
-    ) -> NativeGeneration: ...
+    ) -> NativeGeneration:
+        """Queue a prompt; returns at once."""
 
-    def statistics(self) -> Mapping[str, int]: ...
+    def statistics(self) -> Mapping[str, int]:
+        """Counters and levels now."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Cancel everything and free the memory."""
 
 
 class NativeDelta(Protocol):

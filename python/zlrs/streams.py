@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from zlrs._core import CoreError
 from zlrs.errors import from_core
+
 from zlrs.results import Completion, Delta, Finish, event_from_native
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ WAIT_MS = 100
 
 
 class ForkedError(RuntimeError):
-    """The engine was used in a process that was forked after loading; its threads exist only in the parent."""
+    """The engine was used in a fork of the process that loaded it."""
 
     def __init__(self, process: int) -> None:
         super().__init__(
-            f"this engine was loaded in process {process} and used in its fork {os.getpid()}, where its threads "
-            "do not exist. Load it after the fork, or start processes with the `spawn` method"
+            f"this engine was loaded in process {process} and used in its fork {os.getpid()}, where its "
+            "threads do not exist. Load it after the fork, or start processes with the `spawn` method"
         )
 
 
@@ -145,7 +146,9 @@ class AsyncStream(_Collected):
         on_end: Called once, on the loop, when the engine has finished, failed or been told to stop.
     """
 
-    def __init__(self, generation: NativeGeneration, *, on_end: Callable[[AsyncStream], None] | None = None) -> None:
+    def __init__(
+        self, generation: NativeGeneration, *, on_end: Callable[[AsyncStream], None] | None = None
+    ) -> None:
         super().__init__(generation)
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Delta | Finish] = deque()

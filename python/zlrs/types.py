@@ -7,8 +7,6 @@ contain beyond its type is checked in `zlrs.server`, where errors can name the f
 
 from __future__ import annotations
 
-from typing import Union
-
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
@@ -30,17 +28,17 @@ class Block(msgspec.Struct, frozen=True):
     """
 
     type: str
-    text: Union[str, None, UnsetType] = UNSET
+    text: str | UnsetType | None = UNSET
 
 
-Content = Union[str, list[Block], None]
+Content = str | list[Block] | None
 
 
 class MessagesTurn(msgspec.Struct, frozen=True):
     """One entry of `messages` in the Messages API."""
 
     role: str
-    content: Union[str, list[Block]]
+    content: str | list[Block]
 
 
 class Thinking(msgspec.Struct, frozen=True):
@@ -52,8 +50,8 @@ class Thinking(msgspec.Struct, frozen=True):
 class OutputConfig(msgspec.Struct, frozen=True):
     """`output_config`: effort is a hint without effect here, a format is refused."""
 
-    effort: Union[str, None] = None
-    format: Union[dict[str, Raw], None] = None
+    effort: str | None = None
+    format: dict[str, Raw] | None = None
 
 
 class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,25 +62,25 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     messages: list[MessagesTurn]
-    system: Union[str, list[Block], None] = None
-    max_tokens: Union[int, None] = None
-    stop_sequences: Union[list[str], None] = None
-    stream: Union[bool, str, None] = None
-    temperature: Union[float, None] = None
-    top_p: Union[float, None] = None
-    top_k: Union[int, None] = None
-    seed: Union[int, None] = None
-    min_p: Union[float, None] = None
-    repetition_penalty: Union[float, None] = None
-    thinking: Union[Thinking, None] = None
-    output_config: Union[OutputConfig, None] = None
-    tools: Union[list[Raw], None] = None
+    system: str | list[Block] | None = None
+    max_tokens: int | None = None
+    stop_sequences: list[str] | None = None
+    stream: bool | str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
+    tools: list[Raw] | None = None
     tool_choice: Raw = ABSENT
     container: Raw = ABSENT
-    mcp_servers: Union[list[Raw], None] = None
-    metadata: Union[dict[str, Raw], None] = None
-    service_tier: Union[str, None] = None
-    cache_control: Union[dict[str, Raw], None] = None
+    mcp_servers: list[Raw] | None = None
+    metadata: dict[str, Raw] | None = None
+    service_tier: str | None = None
+    cache_control: dict[str, Raw] | None = None
 
 
 class ChatTurn(msgspec.Struct, frozen=True):
@@ -90,7 +88,7 @@ class ChatTurn(msgspec.Struct, frozen=True):
 
     role: str
     content: Content = None
-    tool_calls: Union[list[Raw], None] = None
+    tool_calls: list[Raw] | None = None
     function_call: Raw = ABSENT
     audio: Raw = ABSENT
 
@@ -98,7 +96,7 @@ class ChatTurn(msgspec.Struct, frozen=True):
 class StreamOptions(msgspec.Struct, frozen=True):
     """`stream_options` of the Chat API."""
 
-    include_usage: Union[bool, None] = None
+    include_usage: bool | None = None
 
 
 class ResponseFormat(msgspec.Struct, frozen=True):
@@ -112,38 +110,38 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     messages: list[ChatTurn]
-    max_tokens: Union[int, None] = None
-    max_completion_tokens: Union[int, None] = None
-    stop: Union[str, list[str], None] = None
-    stream: Union[bool, str, None] = None
-    stream_options: Union[StreamOptions, None] = None
-    temperature: Union[float, None] = None
-    top_p: Union[float, None] = None
-    top_k: Union[int, None] = None
-    min_p: Union[float, None] = None
-    repetition_penalty: Union[float, None] = None
-    frequency_penalty: Union[float, None] = None
-    presence_penalty: Union[float, None] = None
-    seed: Union[int, None] = None
-    n: Union[int, None] = None
-    logit_bias: Union[dict[str, float], None] = None
-    logprobs: Union[bool, None] = None
-    top_logprobs: Union[int, None] = None
-    response_format: Union[ResponseFormat, None] = None
-    tools: Union[list[Raw], None] = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stop: str | list[str] | None = None
+    stream: bool | str | None = None
+    stream_options: StreamOptions | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    seed: int | None = None
+    n: int | None = None
+    logit_bias: dict[str, float] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    response_format: ResponseFormat | None = None
+    tools: list[Raw] | None = None
     tool_choice: Raw = ABSENT
-    functions: Union[list[Raw], None] = None
+    functions: list[Raw] | None = None
     function_call: Raw = ABSENT
-    modalities: Union[list[str], None] = None
+    modalities: list[str] | None = None
     audio: Raw = ABSENT
     web_search_options: Raw = ABSENT
     prediction: Raw = ABSENT
-    user: Union[str, None] = None
-    store: Union[bool, None] = None
-    metadata: Union[dict[str, Raw], None] = None
-    service_tier: Union[str, None] = None
-    parallel_tool_calls: Union[bool, None] = None
-    reasoning_effort: Union[str, None] = None
+    user: str | None = None
+    store: bool | None = None
+    metadata: dict[str, Raw] | None = None
+    service_tier: str | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: str | None = None
 
 
 def unknown_fields(body: bytes, request: type[msgspec.Struct]) -> tuple[str, ...]:

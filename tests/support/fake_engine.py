@@ -141,7 +141,8 @@ class FakeEngine:
         return {
             "name": "Fake Model", "architecture": "llama", "quantization": "Q4_1", "file_sha256": "ab" * 32,
             "file_bytes": 1000, "vocabulary": VOCABULARY, "context_tokens": self.context_tokens, "threads": 1,
-            "isa": "naive", "numerics_version": 1, "layers": 2, "has_chat_template": True, "kv_bytes": 1 << 20,
+            "isa": "naive", "numerics_version": 1, "layers": 2, "has_chat_template": True,
+            "kv_bytes": 1 << 20,
         }  # fmt: skip
 
     def encode(self, text: str) -> list[int]:
@@ -175,9 +176,9 @@ class FakeEngine:
         deadline_ms: int | None = None,
     ) -> FakeGeneration:
         options: dict[str, object] = {
-            "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p,
-            "repetition_penalty": repetition_penalty, "seed": seed, "stop": tuple(stop), "logit_bias": logit_bias,
-            "deadline_ms": deadline_ms,
+            "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k,
+            "min_p": min_p, "repetition_penalty": repetition_penalty, "seed": seed, "stop": tuple(stop),
+            "logit_bias": logit_bias, "deadline_ms": deadline_ms,
         }  # fmt: skip
         self.submitted.append(options)
         if self.script.refuse is not None:

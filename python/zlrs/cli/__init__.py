@@ -1,4 +1,4 @@
-"""The `zlrs` command. `main` is its entry point; each verb is a module with `command(arguments) -> exit code`."""
+"""The `zlrs` command: `main` is its entry point, each verb a module with `command(arguments)`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 def command(arguments: Sequence[str]) -> int:
     """Print the facts of this build."""
-    parser = Parser("zlrs build-info", "Print what this build is: version, profile, instruction set, revision.")
+    parser = Parser(
+        "zlrs build-info", "Print what this build is: version, profile, instruction set, revision."
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parser.parse_args(arguments)
     facts = _core.build_info()

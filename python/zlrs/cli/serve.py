@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zlrs.config import Config
+    from zlrs.config.layers import Value
     from zlrs.engine import Engine
     from zlrs.server.graph_front import Graph
 
@@ -88,7 +89,7 @@ def command(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _flags(options: argparse.Namespace) -> dict[str, str | int | float | bool | list[str] | None]:
+def _flags(options: argparse.Namespace) -> dict[str, Value]:
     return {setting: getattr(options, flag) for flag, setting in FLAGS.items()}
 
 
@@ -125,5 +126,5 @@ def _announce(address: str, model: str) -> None:
     note(
         f"answering as {model}; try:\n"
         f"  curl -s {address}/v1/messages -H 'content-type: application/json' -d "
-        f"'{{\"model\":\"{model}\",\"max_tokens\":64,\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'"
+        f'\'{{"model":"{model}","max_tokens":64,"messages":[{{"role":"user","content":"Hello"}}]}}\''
     )

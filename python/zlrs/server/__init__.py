@@ -1,4 +1,4 @@
-"""`zlrs serve`: the engine behind the Messages and Chat APIs. The only part of the package that needs aiohttp."""
+"""`zlrs serve`: the engine behind the Messages and Chat APIs; only here aiohttp is imported."""
 
 from __future__ import annotations
 

@@ -45,7 +45,9 @@ class Keys:
         try:
             lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the keys file {path}: {error}", "Check `server.keys_file`") from error
+            raise ConfigError(
+                f"cannot read the keys file {path}: {error}", "Check `server.keys_file`"
+            ) from error
         keys = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
         if not keys:
             raise ConfigError(f"the keys file {path} has no key", "Write one key a line")
@@ -146,5 +148,5 @@ def require_key(request: web.Request, keys: Keys) -> None:
         "authentication_error",
         401,
         what,
-        suggestion="Send `x-api-key: KEY` or `Authorization: Bearer KEY` with a key from the server's keys file",
+        suggestion="Send `x-api-key: KEY` or `Authorization: Bearer KEY` with a key of this server",
     )

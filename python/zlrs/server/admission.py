@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from typing import TYPE_CHECKING
@@ -32,7 +33,9 @@ class Slot:
 
 
 class Admission:
-    """Counts requests from admission to the end of their answer. Used on the event loop only.
+    """Counts requests from admission to the end of their answer; `idle` is set while there are none.
+
+    Used on the event loop only.
 
     Args:
         limit: Requests in at once, waiting and running.
@@ -43,6 +46,8 @@ class Admission:
         self.limit = limit
         self.in_flight = 0
         self.refused = 0
+        self.idle = asyncio.Event()
+        self.idle.set()
         self._monotonic = monotonic
         self._mean_seconds = 1.0
 
@@ -63,11 +68,14 @@ class Admission:
                 code="overloaded",
             )
         self.in_flight += 1
+        self.idle.clear()
         return Slot(self, self._monotonic())
 
     def leave(self, started: float) -> None:
         """Give a place back; called by its `Slot`."""
         self.in_flight -= 1
+        if not self.in_flight:
+            self.idle.set()
         taken = (self._monotonic() - started) / max(1, self.in_flight + 1)
         self._mean_seconds += SMOOTHING * (taken - self._mean_seconds)
 

@@ -1,4 +1,4 @@
-"""From a request to an answer, the same walk for both protocols: check, decide, admit, prepare, generate, send."""
+"""From a request to an answer, the same walk for both protocols: decide, admit, prepare, generate, send."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
 
-from zlrs.results import Finish
 from zlrs.server import headers as request_headers
 from zlrs.server import receipts
 from zlrs.server.context import CONTEXT, REQUEST_ID, ServerContext
-from zlrs.server.errors import Refusal, as_refusal, encode, error_object, invalid
+from zlrs.server.errors import Refusal, as_refusal, encode, invalid
 from zlrs.server.limits import read_body, require_json
 from zlrs.server.log import log
 from zlrs.server.sse import EventResponse, pieces
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zlrs.engine import GenerateOptions
-    from zlrs.results import Completion
+    from zlrs.results import Completion, Finish
     from zlrs.server import errors
     from zlrs.server.ask import Ask
     from zlrs.server.receipts import ModelFacts
@@ -32,10 +31,13 @@ SECOND_MS = 1000
 class Dialect(Protocol):
     """One protocol's way of saying an answer. One instance a request."""
 
-    protocol: errors.Protocol
     ping: bytes
     model: str
     ask: Ask
+
+    @property
+    def protocol(self) -> errors.Protocol:
+        """Which one."""
 
     def whole(self, completion: Completion, facts: ModelFacts, *, clamped: bool) -> dict[str, object]:
         """The body of an answer that is not streamed."""
@@ -191,14 +193,16 @@ async def begin(context: ServerContext, ask: Ask) -> tuple[AsyncStream, bool]:
     return stream, clamped
 
 
-def _with_limits(context: ServerContext, options: GenerateOptions, tokens: int) -> tuple[GenerateOptions, bool]:
+def _with_limits(
+    context: ServerContext, options: GenerateOptions, tokens: int
+) -> tuple[GenerateOptions, bool]:
     """Complete the options by what the window and the settings allow."""
     limit = context.facts.context_tokens - 1
     if tokens > limit:
         raise invalid(
             f"prompt is too long: {tokens} tokens > {limit} maximum",
             code="context_length_exceeded",
-            suggestion="Shorten the conversation, or load the model with more `context_tokens` where it allows",
+            suggestion="Shorten the conversation, or load the model with more `context_tokens`",
         )
     room = context.facts.context_tokens - tokens
     settings = context.config.server
@@ -274,4 +278,3 @@ async def _send_events(
     if recorder is not None:
         recorder.settle(encode(dialect.whole(stream.completion, walk.context.facts, clamped=clamped)))
     return await response.finish()
-

@@ -44,9 +44,7 @@ class Ask:
     ignored: tuple[str, ...]
 
 
-def in_range(
-    name: str, value: Number | None, low: Number, high: Number, *, above: bool = False
-) -> None:
+def in_range(name: str, value: Number | None, low: Number, high: Number, *, above: bool = False) -> None:
     """Refuse a number outside low … high (`above`: low itself is refused too)."""
     if value is None:
         return
@@ -99,7 +97,8 @@ def stop_texts(name: str, given: str | Sequence[str] | None, limit: int) -> tupl
             raise invalid("a stop sequence must not be empty", param=f"{name}.{index}")
         if len(text) > STOP_LENGTH:
             raise invalid(
-                f"a stop sequence may have {STOP_LENGTH} characters (given {len(text)})", param=f"{name}.{index}"
+                f"a stop sequence may have {STOP_LENGTH} characters (given {len(text)})",
+                param=f"{name}.{index}",
             )
     return texts
 

@@ -34,7 +34,9 @@ async def handle(request: web.Request) -> web.StreamResponse:
     parsed, ignored = parse(body)
     context.require_model(parsed.model)
     ask = ask_of(parsed, ignored, vocabulary=context.facts.vocabulary)
-    dialect = ChatDialect(context.facts.name, ask, created=int(context.wall()), fingerprint=context.facts.fingerprint)
+    dialect = ChatDialect(
+        context.facts.name, ask, created=int(context.wall()), fingerprint=context.facts.fingerprint
+    )
     return await answer(request, dialect, asked, body, started)
 
 

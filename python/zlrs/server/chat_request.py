@@ -96,7 +96,9 @@ def _bias(given: dict[str, float] | None, vocabulary: int) -> dict[int, float] |
 def _refuse_unsupported(request: ChatRequest) -> None:
     if request.n is not None and request.n != 1:
         raise invalid(
-            f"only 1 choice can be made at a time (given {request.n})", param="n", suggestion="Send several requests"
+            f"only 1 choice can be made at a time (given {request.n})",
+            param="n",
+            suggestion="Send several requests",
         )
     for name in ("tools", "functions", "audio", "web_search_options"):
         value = getattr(request, name)
@@ -107,7 +109,9 @@ def _refuse_unsupported(request: ChatRequest) -> None:
     for name in ("frequency_penalty", "presence_penalty"):
         if getattr(request, name):
             raise invalid(
-                "is not available in this version", param=name, suggestion="`repetition_penalty` is, as an extension"
+                "is not available in this version",
+                param=name,
+                suggestion="`repetition_penalty` is, as an extension",
             )
     if request.response_format is not None and request.response_format.type != "text":
         raise invalid(

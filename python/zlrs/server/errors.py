@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
-
 from zlrs.errors import ZlrsError
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ OVERLOADED = "overloaded_error"
 RATE_LIMITED_STATUS = 429
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - a refusal is an answer, raised where it is decided
     """A request that is answered with an error.
 
     Attributes:
@@ -51,7 +50,9 @@ class Refusal(Exception):
         self.headers = dict(headers or {})
 
 
-def invalid(message: str, *, param: str | None = None, suggestion: str = "", code: str | None = None) -> Refusal:
+def invalid(
+    message: str, *, param: str | None = None, suggestion: str = "", code: str | None = None
+) -> Refusal:
     """400: the request cannot be answered as it stands. With a field, the message begins with its path."""
     text = f"{param}: {message}" if param else message
     return Refusal("invalid_request_error", 400, text, param=param, suggestion=suggestion, code=code)

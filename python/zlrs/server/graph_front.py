@@ -1,4 +1,4 @@
-"""The decision graph in front of the engine: decide before admission, replay a hit, settle after the answer."""
+"""The decision graph in front of the engine: decide before admission, replay a hit, settle after."""
 
 from __future__ import annotations
 
@@ -23,18 +23,23 @@ class Decision(Protocol):
     """What the graph says about one request."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """`hit`, `miss` or `skipped`."""
 
     @property
-    def header(self) -> str: ...
+    def header(self) -> str:
+        """The value of `X-ZLRS-Decision`."""
 
     @property
-    def audit(self) -> str: ...
+    def audit(self) -> str:
+        """Id of the audit record; empty when there is none."""
 
     @property
-    def content_type(self) -> str: ...
+    def content_type(self) -> str:
+        """Of the answer that `replay` makes."""
 
-    def replay(self) -> list[bytes]: ...
+    def replay(self) -> list[bytes]:
+        """The stored answer in the form the request asked for, with fresh ids."""
 
 
 class Graph(Protocol):
@@ -49,7 +54,8 @@ class Graph(Protocol):
         body: bytes,
         upstream: str,
         now_ms: int,
-    ) -> Decision: ...
+    ) -> Decision:
+        """Look at a request."""
 
     def settle(
         self,
@@ -59,9 +65,11 @@ class Graph(Protocol):
         body: bytes,
         complete: bool,
         now_ms: int,
-    ) -> str: ...
+    ) -> str:
+        """Learn from an answer; `stored`, or why not."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Flush and close."""
 
 
 class Skipped:
@@ -157,4 +165,3 @@ class GraphRecorder:
         """Store the complete answer, off the caller's time."""
         if not isinstance(self._decision, Skipped):
             self._front.settle(self._decision, body)
-

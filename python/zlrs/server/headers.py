@@ -111,9 +111,7 @@ RULES = (
         "token",
     ),
     Rule("X-ZLRS-Diagnostic", ("X-Anthropic-Diagnostic",), "off, full", _one_of("off", "full"), "off"),
-    Rule(
-        "X-ZLRS-No-Graph", ("bypass-zero-layer", "bypass_zero_layer"), "false, true", _SWITCH, "false"
-    ),
+    Rule("X-ZLRS-No-Graph", ("bypass-zero-layer", "bypass_zero_layer"), "false, true", _SWITCH, "false"),
     Rule("X-ZLRS-Cache-Only", ("cache-only",), "false, true", _SWITCH, "false"),
 )
 
@@ -124,7 +122,7 @@ NOT_BUILT = {
     "X-ZLRS-KV-Migrate": "",
     "X-ZLRS-Stream-Mode": "token",
 }
-"""Headers whose effect a client would rely on and that this version lacks, with the value that asks for nothing.
+"""Headers whose effect a client relies on and that this version lacks, with the value that changes nothing.
 
 The others only allow work to be skipped; skipping none is a correct answer, and the receipt says so.
 """
@@ -230,7 +228,9 @@ def parse(headers: Mapping[str, str]) -> RequestHeaders:
         values[rule.canonical] = folded
         if rule.canonical in NOT_BUILT and folded != NOT_BUILT[rule.canonical]:
             shown = f" {folded!r}" if NOT_BUILT[rule.canonical] else ""
-            raise invalid(f"{name}{shown} is not available in this version", suggestion="Leave the header out")
+            raise invalid(
+                f"{name}{shown} is not available in this version", suggestion="Leave the header out"
+            )
     include = "include-headers=true" in headers.get("accept", "").replace(" ", "").lower()
     parsed = RequestHeaders(values, frozenset(given), historical, tuple(degraded))
     return replace(parsed, include=include)

@@ -58,7 +58,10 @@ async def handle_metrics(request: web.Request) -> web.Response:
     """Prometheus text."""
     context = request.app[CONTEXT]
     gauges = {
-        "zlrs_requests_in_flight": ("Requests waiting or being answered.", float(context.admission.in_flight)),
+        "zlrs_requests_in_flight": (
+            "Requests waiting or being answered.",
+            float(context.admission.in_flight),
+        ),
         "zlrs_queue_limit": ("Requests admitted at once.", float(context.admission.limit)),
         "zlrs_ready": ("1 when requests are taken.", float(context.state is State.READY)),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import signal
 import socket
@@ -41,9 +42,9 @@ def bind(host: str, port: int) -> socket.socket:
         ConfigError: The port is taken or the address is not of this machine.
     """
     try:
-        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise ConfigError(f"{host!r} is not an address of this machine: {error}", "Check `--host`") from error
+        raise ConfigError(f"{host!r} is no address here: {error}", "Check `--host`") from error
     family, kind, protocol, _, address = found[0]
     listener = socket.socket(family, kind, protocol)
     try:
@@ -55,7 +56,7 @@ def bind(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
                 f"port {port} on {host} is taken by another program",
-                "Give another with `--port N` (`--port 0` takes a free one), or set `server.port` in zlrs.toml",
+                "Give another: `--port N`, or `server.port` in zlrs.toml; `--port 0` takes a free one",
             ) from error
         if error.errno == errno.EACCES:
             raise ConfigError(
@@ -161,10 +162,8 @@ async def drain(context: ServerContext, site: web.BaseSite | None) -> None:
     context.state = State.DRAINING
     if site is not None:
         await site.stop()
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + context.config.server.drain_seconds
-    while context.streams and loop.time() < deadline:
-        await asyncio.sleep(min(0.05, max(0.0, deadline - loop.time())))
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(context.admission.idle.wait(), context.config.server.drain_seconds)
     cut = list(context.streams)
     for stream in cut:
         stream.fail(

@@ -37,7 +37,9 @@ def require_json(request: web.Request) -> None:
         )
     coding = request.headers.get("content-encoding", "identity")
     if coding.lower() != "identity":
-        raise invalid(f"content-encoding {coding!r} is not supported", suggestion="Send the body uncompressed")
+        raise invalid(
+            f"content-encoding {coding!r} is not supported", suggestion="Send the body uncompressed"
+        )
 
 
 def require_size(request: web.Request, limit_bytes: int) -> None:

@@ -8,7 +8,7 @@ import time
 import msgspec
 
 
-def log(event: str, /, **fields: str | float | int | bool | None) -> None:
+def log(event: str, /, **fields: str | float | bool | None) -> None:
     """Write `{"time", "event", …}`. Texts of prompts, answers and keys do not belong here."""
     line = {"time": round(time.time(), 3), "event": event, **fields}
     sys.stderr.write(msgspec.json.encode(line).decode() + "\n")

@@ -89,7 +89,7 @@ class MessagesDialect:
     def opening(self, facts: ModelFacts, input_tokens: int) -> bytes:
         """`message_start` and the one block's start."""
         del facts
-        message = {
+        message: dict[str, object] = {
             "id": self.id,
             "type": "message",
             "role": "assistant",

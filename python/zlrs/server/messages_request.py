@@ -53,8 +53,8 @@ def ask_of(request: MessagesRequest, ignored: tuple[str, ...]) -> Ask:
     turns = turns_of(request)
     if isinstance(request.stream, str):
         raise invalid(
-            f"must be true or false (given {request.stream[:40]!r}; semantic streams are not available in this "
-            "version)",
+            f"must be true or false (given {request.stream[:40]!r}; semantic streams are not available in "
+            "this version)",
             param="stream",
         )
     in_range("max_tokens", request.max_tokens, 1, COUNT_LIMIT)
@@ -83,7 +83,7 @@ def _refuse_unsupported(request: MessagesRequest) -> None:
         )
     if request.thinking is not None and request.thinking.type != "disabled":
         raise invalid(
-            f"this engine has no thinking mode; only 'disabled' is accepted (given {request.thinking.type[:40]!r})",
+            f"only 'disabled' is accepted, there is no thinking mode (given {request.thinking.type[:40]!r})",
             param="thinking.type",
             suggestion="Leave `thinking` out",
         )

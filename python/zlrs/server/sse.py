@@ -27,7 +27,7 @@ STALL_SECONDS = 120.0
 
 
 def event(data: Mapping[str, object]) -> bytes:
-    """A Messages event: its name on the `event:` line is the `type` inside, as the official client needs both."""
+    """A Messages event: the `event:` line repeats the `type` inside, the official client needs both."""
     return b"event: %s\ndata: %s\n\n" % (str(data["type"]).encode(), encode(data))
 
 
