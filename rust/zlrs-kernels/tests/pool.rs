@@ -46,7 +46,7 @@ fn impossible_sizes_are_refused() {
 /// Many short jobs of uneven length, each checked in full, with and without spinning.
 #[test]
 fn stress() {
-    for (threads, spin_rounds) in [(2, 0), (2, 400), (4, 0), (4, 50), (7, 10)] {
+    for (threads, spin_rounds) in [(2, 0), (2, 2000), (4, 0), (4, 50), (7, 10)] {
         let pool = Pool::with_spin_rounds(threads, spin_rounds).unwrap();
         let mut plain = vec![0_usize; threads];
         for round in 0..3000_usize {

@@ -16,31 +16,36 @@ use crate::kv::BLOCK_TOKENS;
 use crate::naive::attention::{self as scalar, TILE};
 use crate::naive::exponential::exp as scalar_exp;
 
-/// Most heads of a group in one pass: 4 heads of 16 lanes are 8 accumulators, which hides the latency of the
-/// fused multiply-adds and leaves registers for the matrix and the broadcasts.
-const HEADS: usize = 4;
-
-/// `out[h] += Σ weights[h][i] · matrix[i]` over `steps` ascending rows `i` of 8 · `VECTORS` lanes each.
-struct Product {
+/// `out[h] += Σ weights[h][i] · matrix[i]` over `steps` ascending rows `i`, in `VECTORS` vectors of 8 lanes.
+///
+/// About 8 accumulators hide the latency of the fused multiply-adds and leave registers for the matrix and the
+/// broadcasts: 4 heads with 2 vectors, or 2 with 4, or 1 with 8. The shape changes which sums are computed
+/// side by side, never the order inside one.
+struct Product<const VECTORS: usize> {
     weights: *const f32,
     /// Between the weights of one head and the next.
     weights_stride: usize,
-    matrix: *const u16,
+    /// Where each vector's first row starts.
+    matrix: [*const u16; VECTORS],
     /// Between rows.
     matrix_stride: usize,
     steps: usize,
+    /// Sums of the first head; its vectors lie side by side.
     out: *mut f32,
     /// Between the sums of one head and the next.
     out_stride: usize,
 }
 
-impl Product {
+impl<const VECTORS: usize> Product<VECTORS> {
+    /// Heads in one pass.
+    const HEADS: usize = if VECTORS <= 2 { 4 } else { 8 / VECTORS };
+
     /// # Safety
-    /// For each of `heads` heads there are `steps` weights and 8 · `VECTORS` sums at their strides, and the
-    /// matrix has `steps` rows of 8 · `VECTORS` values.
+    /// For each of `heads` heads there are `steps` weights and 8 · `VECTORS` sums at their strides, and each
+    /// vector has `steps` rows of 8 values.
     #[target_feature(enable = "avx2,fma,f16c")]
     #[inline]
-    unsafe fn add<const VECTORS: usize>(&self, heads: usize) {
+    unsafe fn add(&self, heads: usize) {
         let mut head = 0;
         while head < heads {
             // SAFETY: both stay inside what the caller promised, `head` being below `heads`.
@@ -50,14 +55,15 @@ impl Product {
             let part = Self { weights, out, ..*self };
             // SAFETY: at most the remaining heads are used.
             unsafe {
-                match heads - head {
-                    1 => part.add_heads::<1, VECTORS>(),
-                    2 => part.add_heads::<2, VECTORS>(),
-                    3 => part.add_heads::<3, VECTORS>(),
-                    _ => part.add_heads::<HEADS, VECTORS>(),
+                match (heads - head).min(Self::HEADS) {
+                    1 => part.add_heads::<1>(),
+                    2 if VECTORS <= 4 => part.add_heads::<2>(),
+                    3 if VECTORS <= 2 => part.add_heads::<3>(),
+                    _ if VECTORS <= 2 => part.add_heads::<4>(),
+                    _ => {}
                 }
             }
-            head += HEADS;
+            head += Self::HEADS;
         }
     }
 
@@ -65,7 +71,7 @@ impl Product {
     /// As [`add`](Self::add) for `N` heads.
     #[target_feature(enable = "avx2,fma,f16c")]
     #[inline]
-    unsafe fn add_heads<const N: usize, const VECTORS: usize>(&self) {
+    unsafe fn add_heads<const N: usize>(&self) {
         let mut sums = [[_mm256_setzero_ps(); VECTORS]; N];
         for (head, sums) in sums.iter_mut().enumerate() {
             for (vector, sum) in sums.iter_mut().enumerate() {
@@ -75,11 +81,10 @@ impl Product {
         }
         for step in 0..self.steps {
             let mut row = [_mm256_setzero_ps(); VECTORS];
-            for (vector, row) in row.iter_mut().enumerate() {
-                // SAFETY: within row `step` of the matrix.
-                let half = unsafe { self.matrix.add(step * self.matrix_stride + 8 * vector) };
-                // SAFETY: eight values of 16 bits are there.
-                *row = _mm256_cvtph_ps(unsafe { _mm_loadu_si128(half.cast()) });
+            for (row, first) in row.iter_mut().zip(self.matrix) {
+                // SAFETY: row `step` of the vector, eight values of 16 bits.
+                *row =
+                    _mm256_cvtph_ps(unsafe { _mm_loadu_si128(first.add(step * self.matrix_stride).cast()) });
             }
             for (head, sums) in sums.iter_mut().enumerate() {
                 // SAFETY: within the head's weights.
@@ -99,6 +104,58 @@ impl Product {
     }
 }
 
+/// Scores of `VECTORS / 2` whole blocks from block `first` of the sequence on, added to zeros in `tile`.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn score<const VECTORS: usize>(span: &Span<'_>, queries: &[f32], first: usize, tile: &mut [f32]) {
+    let dim = span.head_dim();
+    let (group, lane) = (queries.len() / dim, first * BLOCK_TOKENS % TILE);
+    assert!(lane + 8 * VECTORS <= TILE && tile.len() == group * TILE);
+    let product = Product::<VECTORS> {
+        weights: queries.as_ptr(),
+        weights_stride: dim,
+        matrix: std::array::from_fn(|vector| {
+            let keys = &span.keys(first + vector / 2)[vector % 2 * 8..];
+            assert!(keys.len() + 8 >= dim * BLOCK_TOKENS);
+            keys.as_ptr()
+        }),
+        matrix_stride: BLOCK_TOKENS,
+        steps: dim,
+        out: tile[lane..].as_mut_ptr(),
+        out_stride: TILE,
+    };
+    // SAFETY: `queries` is [group][dim]; each vector is half a block's keys, [dim][16]; `tile` is [group][64],
+    // of which the vectors from `lane` on end within each head's row.
+    unsafe { product.add(group) };
+}
+
+/// Adds the weighted values of `steps` positions, `values` being `[steps][dim]`, to `VECTORS` vectors of each
+/// head's sums from `lane` on. `weights` starts at the first position's weight of the first head.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn accumulate<const VECTORS: usize>(
+    dim: usize,
+    weights: &[f32],
+    values: &[u16],
+    lane: usize,
+    sums: &mut [f32],
+) {
+    let (group, steps) = (sums.len() / dim, values.len() / dim);
+    assert!(lane + 8 * VECTORS <= dim && weights.len() >= (group - 1) * TILE + steps);
+    let product = Product::<VECTORS> {
+        weights: weights.as_ptr(),
+        weights_stride: TILE,
+        matrix: std::array::from_fn(|vector| values[lane + 8 * vector..].as_ptr()),
+        matrix_stride: dim,
+        steps,
+        out: sums[lane..].as_mut_ptr(),
+        out_stride: dim,
+    };
+    // SAFETY: `steps` weights of each head are there at a stride of 64; `values` is [steps][dim] and `sums`
+    // [group][dim], and the vectors from `lane` on end within a row of either.
+    unsafe { product.add(group) };
+}
+
 /// As [`scalar::split`].
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(crate) fn split(span: &Span<'_>, queries: &[f32], tile: &mut [f32], partial: &mut Partial<'_>) {
@@ -114,21 +171,22 @@ pub(crate) fn split(span: &Span<'_>, queries: &[f32], tile: &mut [f32], partial:
     for positions in span.tiles() {
         let blocks = positions.start / BLOCK_TOKENS..positions.end.div_ceil(BLOCK_TOKENS);
         tile.fill(0.0);
-        for block in blocks.clone() {
-            let keys = span.keys(block);
-            assert!(keys.len() == dim * BLOCK_TOKENS);
-            let product = Product {
-                weights: queries.as_ptr(),
-                weights_stride: dim,
-                matrix: keys.as_ptr(),
-                matrix_stride: BLOCK_TOKENS,
-                steps: dim,
-                out: tile[block * BLOCK_TOKENS % TILE..].as_mut_ptr(),
-                out_stride: TILE,
+        let mut block = blocks.start;
+        while block < blocks.end {
+            block += match (group, blocks.end - block) {
+                (1, 4..) => {
+                    score::<8>(span, queries, block, tile);
+                    4
+                }
+                (1 | 2, 2..) => {
+                    score::<4>(span, queries, block, tile);
+                    2
+                }
+                _ => {
+                    score::<2>(span, queries, block, tile);
+                    1
+                }
             };
-            // SAFETY: `queries` is [group][dim], `keys` [dim][16], and 16 scores of each head start at a
-            // multiple of 16 below 64 in `tile`, which is [group][64].
-            unsafe { product.add::<{ BLOCK_TOKENS / 8 }>(group) };
         }
         let visible = positions.start % TILE..positions.start % TILE + positions.len();
         for (head, weights) in tile.as_chunks_mut().0.iter_mut().enumerate() {
@@ -141,20 +199,27 @@ pub(crate) fn split(span: &Span<'_>, queries: &[f32], tile: &mut [f32], partial:
             let first = positions.start.max(block * BLOCK_TOKENS);
             let steps = positions.end.min((block + 1) * BLOCK_TOKENS) - first;
             let values = &span.values(block)[first % BLOCK_TOKENS * dim..][..steps * dim];
-            for lane in (0..dim).step_by(16) {
-                let product = Product {
-                    weights: tile[first % TILE..].as_ptr(),
-                    weights_stride: TILE,
-                    matrix: values[lane..].as_ptr(),
-                    matrix_stride: dim,
-                    steps,
-                    out: partial.values[lane..].as_mut_ptr(),
-                    out_stride: dim,
+            let (weights, sums) = (&tile[first % TILE..], &mut *partial.values);
+            let mut lane = 0;
+            while lane < dim {
+                lane += match (group, dim - lane) {
+                    (1, 64..) => {
+                        accumulate::<8>(dim, weights, values, lane, sums);
+                        64
+                    }
+                    (1 | 2, 32..) => {
+                        accumulate::<4>(dim, weights, values, lane, sums);
+                        32
+                    }
+                    (_, 16..) => {
+                        accumulate::<2>(dim, weights, values, lane, sums);
+                        16
+                    }
+                    _ => {
+                        accumulate::<1>(dim, weights, values, lane, sums);
+                        8
+                    }
                 };
-                // SAFETY: `steps` weights of each head start at `first` in `tile`, which is [group][64];
-                // `values` is [steps][dim] and `partial.values` [group][dim], of which 16 lanes, or the last
-                // 8, are left at `lane`.
-                unsafe { if lane + 16 <= dim { product.add::<2>(group) } else { product.add::<1>(group) } }
             }
         }
     }
