@@ -83,6 +83,12 @@ pub enum EngineError {
     /// The model file has no chat template.
     #[error("the model has no chat template; tokenize the prompt with encode instead")]
     NoTemplate,
+    /// The model file has a chat template that cannot be used.
+    #[error("the model's chat template cannot be used ({message}); tokenize the prompt with encode instead")]
+    BadTemplate {
+        /// Why.
+        message: String,
+    },
     /// The engine was closed.
     #[error("the engine is closed; load it again")]
     Closed,
@@ -124,19 +130,46 @@ impl EngineError {
     /// The name of the error in the catalogue of the wire.
     pub fn catalogue_type(&self) -> &'static str {
         match self {
-            Self::Option { .. }
-            | Self::Stop(_)
+            Self::Model(error) => model_type(error),
+            Self::Kernel(_) | Self::Option { .. } | Self::Arena(ArenaError::TooSmall { .. }) => {
+                "configuration_error"
+            }
+            Self::Stop(_)
             | Self::EmptyPrompt
             | Self::NoTokens
             | Self::UnknownToken { .. }
             | Self::PromptTooLong { .. }
             | Self::NoTemplate
+            | Self::BadTemplate { .. }
             | Self::Sampling(SamplingError::Parameter { .. } | SamplingError::UnknownToken { .. }) => {
                 "invalid_request_error"
             }
             Self::ContextOverflow { .. } | Self::Arena(_) => "context_overflow",
             Self::QueueFull { .. } => "overloaded_error",
-            _ => "api_error",
+            Self::Closed | Self::Forked { .. } => "engine_closed",
+            Self::Step { .. } | Self::Panicked { .. } | Self::Sampling(SamplingError::NotFinite { .. }) => {
+                "engine_failed"
+            }
+            Self::Sampling(_) | Self::System { .. } => "api_error",
         }
+    }
+}
+
+fn model_type(error: &ModelError) -> &'static str {
+    match error {
+        ModelError::InFile { source, .. } => model_type(source),
+        ModelError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => "model_not_found",
+        ModelError::UnsupportedVersion { .. }
+        | ModelError::Unsupported { .. }
+        | ModelError::UnknownArchitecture { .. }
+        | ModelError::UnsupportedTensorType { .. }
+        | ModelError::UnsupportedTokenizer { .. }
+        | ModelError::ByteSwapped
+        | ModelError::Split { .. } => "model_unsupported",
+        // These come from a request's messages, not from the file.
+        ModelError::NoTemplate | ModelError::TemplateRaised { .. } | ModelError::BadMessage { .. } => {
+            "invalid_request_error"
+        }
+        _ => "model_invalid",
     }
 }

@@ -7,6 +7,8 @@
 
 pub mod backend;
 pub mod clock;
+pub mod cpu;
+mod engine;
 mod error;
 pub mod kv;
 pub mod plan;
@@ -15,5 +17,9 @@ pub mod scheduler;
 pub mod text;
 pub mod vocabulary;
 
+pub use engine::{DEFAULT_KV_BYTES_LIMIT, Engine, Facts, LoadOptions};
 pub use error::EngineError;
-pub use scheduler::{Event, FinishReason, Finished, Generation, Request, Statistics, Timings, Usage};
+pub use scheduler::{
+    Canceller, Event, FinishReason, Finished, Generation, Request, Statistics, Timings, Usage,
+};
+pub use zlrs_model::template::Message;

@@ -125,6 +125,11 @@ impl Plan {
         &self.copies
     }
 
+    /// Where reserving blocks notes its copies.
+    pub fn copies_mut(&mut self) -> &mut Vec<BlockCopy> {
+        &mut self.copies
+    }
+
     /// Number of sequences.
     pub fn sequences(&self) -> usize {
         self.sequences.len()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use support::*;
+use support::scripted::*;
 use zlrs_engine::kv::BLOCK_TOKENS;
 use zlrs_engine::sampling::{Sampling, SamplingError};
 use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};

@@ -1,11 +1,31 @@
 //! `zlrs._core`: the only crate that knows Python. One file per exposed class; no logic of its own.
 
 mod build_info;
+mod engine;
+mod error;
+mod generation;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+// Every class is frozen and locks what changes, so the module needs no global interpreter lock.
+#[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
     use super::build_info::build_info;
+    #[pymodule_export]
+    use super::engine::PyEngine;
+    #[pymodule_export]
+    use super::error::CoreError;
+    #[pymodule_export]
+    use super::generation::{Delta, Finished, PyGeneration};
+
+    use pyo3::prelude::*;
+
+    /// Gives the exception class its attributes, so that they exist before an instance does.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let class = module.py().get_type::<super::error::CoreError>();
+        class.setattr("type", "")?;
+        class.setattr("message", "")
+    }
 }

@@ -18,6 +18,7 @@ pub(super) struct Buffers {
     pub attended: Vec<f32>,
     pub gate: Vec<f32>,
     pub up: Vec<f32>,
+    pub activated: Vec<f32>,
     pub logits: Vec<f32>,
     pub scratch: Scratch,
 }
@@ -40,6 +41,7 @@ impl Buffers {
             attended: row_of(query),
             gate: row_of(mlp.unwrap_or(0)),
             up: row_of(mlp.unwrap_or(0)),
+            activated: row_of(mlp.unwrap_or(0)),
             logits: vec![0.0; decoder.vocabulary],
             scratch: Scratch::new(),
         }

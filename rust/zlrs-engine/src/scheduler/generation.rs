@@ -77,9 +77,25 @@ impl Generation {
         self.ring.cancel();
     }
 
+    /// A handle that can cancel while another thread waits here.
+    pub fn canceller(&self) -> Canceller {
+        Canceller(Arc::clone(&self.ring))
+    }
+
     /// Whether the last event has been taken.
     pub fn is_ended(&self) -> bool {
         self.ended && self.waiting.is_empty()
+    }
+}
+
+/// Cancels a generation from anywhere; holding it keeps nothing running.
+#[derive(Debug, Clone)]
+pub struct Canceller(Arc<Ring>);
+
+impl Canceller {
+    /// As [`Generation::cancel`].
+    pub fn cancel(&self) {
+        self.0.cancel();
     }
 }
 

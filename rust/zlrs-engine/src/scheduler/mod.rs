@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 pub use event::{Event, FinishReason, Finished, Timings, Usage};
-pub use generation::Generation;
+pub use generation::{Canceller, Generation};
 pub use request::Request;
 pub use statistics::Statistics;
 

@@ -1,0 +1,178 @@
+//! The model on this machine's processor.
+
+mod attend;
+mod buffers;
+mod feed;
+mod memory;
+
+use zlrs_kernels::{Isa, KernelError, KvLayout, Pool, RopeTable, matmul, rms_norm, scale, softcap};
+use zlrs_model::decoder::Decoder;
+use zlrs_model::weights::Weights;
+
+use self::buffers::Buffers;
+use self::memory::KvMemory;
+use crate::backend::{Backend, BackendError, Shape};
+use crate::kv::BLOCK_TOKENS;
+use crate::plan::{Blocks, CHUNK_ROWS, Drafts, Heads, KvPrecision, Layers, Plan};
+
+/// Weights, KV memory, working memory and threads. Deterministic: the logits of a row depend on the tokens
+/// before it and on the weights alone.
+pub struct CpuBackend {
+    decoder: Decoder,
+    weights: Weights,
+    ropes: Vec<RopeTable>,
+    memory: KvMemory,
+    buffers: Buffers,
+    machine: Machine,
+    shape: Shape,
+}
+
+/// Where kernels run.
+#[derive(Debug)]
+struct Machine {
+    pool: Pool,
+    isa: Isa,
+}
+
+/// How keys and values of a model lie in a block.
+///
+/// # Errors
+/// [`KernelError`] when a block would exceed the address space.
+pub fn kv_layout(decoder: &Decoder) -> Result<KvLayout, KernelError> {
+    let heads = |layer: &zlrs_model::decoder::Layer| {
+        layer.attention.as_ref().map_or((0, 0), |attention| (attention.kv_heads, attention.head_dim))
+    };
+    KvLayout::new(&decoder.layers.iter().map(heads).collect::<Vec<_>>())
+}
+
+impl CpuBackend {
+    /// A backend for sequences of up to `context_tokens` tokens with `blocks` blocks of KV memory. `isa` is the
+    /// one the weights were packed for.
+    ///
+    /// # Errors
+    /// [`KernelError`] when memory is short or a RoPE parameter is out of range.
+    pub fn new(
+        decoder: Decoder,
+        weights: Weights,
+        isa: Isa,
+        pool: Pool,
+        context_tokens: usize,
+        blocks: usize,
+    ) -> Result<Self, KernelError> {
+        let ropes = decoder
+            .ropes
+            .iter()
+            .map(|parameters| RopeTable::new(parameters, context_tokens))
+            .collect::<Result<_, _>>()?;
+        let memory = KvMemory::new(kv_layout(&decoder)?, blocks)?;
+        let shape = Shape {
+            vocabulary: decoder.vocabulary,
+            context_tokens,
+            block_bytes: memory.layout.block_bytes(),
+            blocks,
+            max_rows: CHUNK_ROWS,
+        };
+        let buffers = Buffers::new(&decoder, shape.max_rows);
+        Ok(Self { decoder, weights, ropes, memory, buffers, machine: Machine { pool, isa }, shape })
+    }
+
+    /// What the model computes.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// Refuses what cannot be computed before anything is written.
+    fn check(&self, plan: &Plan) -> Result<(), BackendError> {
+        // Exhaustive on purpose: a new way to skip work must be taught here before it can be planned.
+        let (Layers::All, Heads::All, Blocks::All) = (plan.layers, plan.heads, plan.blocks);
+        let (KvPrecision::F16, Drafts::None) = (plan.kv_precision, plan.drafts);
+        let refuse = |what: String| Err(BackendError::Plan { what });
+        if plan.rows().len() > self.shape.max_rows {
+            return refuse(format!("{} rows, at most {} fit", plan.rows().len(), self.shape.max_rows));
+        }
+        for row in plan.rows() {
+            if row.sequence as usize >= plan.sequences() {
+                return refuse(format!("a row of sequence {}, of {}", row.sequence, plan.sequences()));
+            }
+            let blocks = plan.blocks_of(row.sequence);
+            let room = (blocks.len() * BLOCK_TOKENS).min(self.shape.context_tokens);
+            if row.position as usize >= room {
+                return refuse(format!("position {} of a sequence with room for {room}", row.position));
+            }
+            if row.token as usize >= self.shape.vocabulary {
+                return refuse(format!("token {} of {}", row.token, self.shape.vocabulary));
+            }
+        }
+        Ok(())
+    }
+
+    /// The embeddings of the rows.
+    fn embed(&mut self, plan: &Plan) -> Result<(), KernelError> {
+        let hidden = self.buffers.hidden.chunks_exact_mut(self.decoder.width);
+        for (row, hidden) in plan.rows().iter().zip(hidden) {
+            self.weights.embedding.decode_row(row.token as usize, hidden)?;
+            if self.decoder.embedding_scale != 1.0 {
+                scale(self.machine.isa, self.decoder.embedding_scale, hidden);
+            }
+        }
+        Ok(())
+    }
+
+    /// The logits of the rows that want them.
+    fn head(&mut self, plan: &Plan) -> Result<usize, KernelError> {
+        let width = self.decoder.width;
+        let mut wanted = 0;
+        for (index, row) in plan.rows().iter().enumerate() {
+            if row.wants_logits {
+                let hidden = &self.buffers.hidden[index * width..][..width];
+                let normed = &mut self.buffers.normed[wanted * width..][..width];
+                let norm = &self.weights.output_norm;
+                rms_norm(self.machine.isa, hidden, norm, self.decoder.norm_epsilon, normed);
+                wanted += 1;
+            }
+        }
+        let length = wanted * self.shape.vocabulary;
+        if self.buffers.logits.len() < length {
+            self.buffers.logits.resize(length, 0.0);
+        }
+        if wanted > 0 {
+            let head = self.weights.head();
+            let logits = &mut self.buffers.logits[..length];
+            let normed = &self.buffers.normed[..wanted * width];
+            matmul(&self.machine.pool, head, normed, wanted, None, logits, &mut self.buffers.scratch)?;
+            if let Some(cap) = self.decoder.logit_softcap {
+                softcap(self.machine.isa, cap, logits);
+            }
+        }
+        Ok(length)
+    }
+}
+
+impl Backend for CpuBackend {
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn step(&mut self, plan: &Plan, interrupt: &dyn Fn() -> bool) -> Result<&[f32], BackendError> {
+        self.check(plan)?;
+        for copy in plan.copies() {
+            self.memory.copy(copy)?;
+        }
+        self.embed(plan)?;
+        for layer in 0..self.decoder.layers.len() {
+            if interrupt() {
+                return Err(BackendError::Interrupted);
+            }
+            self.attend(plan, layer)?;
+            self.feed(plan.rows().len(), layer)?;
+        }
+        let length = self.head(plan)?;
+        Ok(&self.buffers.logits[..length])
+    }
+
+    fn recover(&mut self) -> Result<(), BackendError> {
+        // The old pool may be poisoned: its threads are joined when it is dropped.
+        self.machine.pool = Pool::new(self.machine.pool.threads())?;
+        Ok(())
+    }
+}

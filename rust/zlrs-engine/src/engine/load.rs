@@ -1,0 +1,153 @@
+//! From a file to a running engine.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use zlrs_kernels::{Isa, MAX_THREADS, Pool};
+use zlrs_model::ModelError;
+use zlrs_model::decoder::Decoder;
+use zlrs_model::gguf::File;
+use zlrs_model::template::ChatTemplate;
+use zlrs_model::tokenizer::Tokenizer;
+use zlrs_model::weights::Weights;
+
+use super::{Engine, Facts};
+use crate::EngineError;
+use crate::cpu::{CpuBackend, kv_layout};
+use crate::kv::BLOCK_TOKENS;
+use crate::scheduler::{Scheduler, SchedulerOptions};
+
+/// Most bytes of KV memory an engine takes when the caller names neither context nor bytes: models with very
+/// long windows then get a shorter one.
+pub const DEFAULT_KV_BYTES_LIMIT: usize = 4 << 30;
+
+/// How to load. The default suits one engine that has the machine to itself.
+pub struct LoadOptions<'progress> {
+    /// Threads that compute, 1 to 512; by default as many as the process may use.
+    pub threads: Option<usize>,
+    /// Longest prompt and answer together, 2 to the model's own window, which is the default.
+    pub context_tokens: Option<usize>,
+    /// Hard limit of the KV memory; by default what one sequence of `context_tokens` needs. Memory is taken
+    /// as it is first used.
+    pub kv_bytes: Option<usize>,
+    /// Most requests that may wait, at least 1.
+    pub queue_limit: usize,
+    /// The instruction set; by default what `ZLRS_ISA` says, or the best there is.
+    pub isa: Option<Isa>,
+    /// Told bytes of weights read and in all, from any worker.
+    pub progress: &'progress (dyn Fn(u64, u64) + Sync),
+}
+
+impl Default for LoadOptions<'_> {
+    fn default() -> Self {
+        Self {
+            threads: None,
+            context_tokens: None,
+            kv_bytes: None,
+            queue_limit: 64,
+            isa: None,
+            progress: &|_, _| {},
+        }
+    }
+}
+
+/// What is decided from options and model before weights are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sizes {
+    context_tokens: usize,
+    blocks: usize,
+}
+
+impl Engine {
+    /// Reads the model file and starts the engine thread. O(file); weights are read into the form kernels
+    /// want, never twice in memory.
+    ///
+    /// # Errors
+    /// [`EngineError::Model`] for the file, [`EngineError::Option`] for an option out of range,
+    /// [`EngineError::Arena`] for a KV memory without a block, [`EngineError::Kernel`] for the machine.
+    pub fn load(path: &Path, options: &LoadOptions<'_>) -> Result<Self, EngineError> {
+        let isa = options.isa.map_or_else(Isa::select, Isa::checked)?;
+        let threads = match options.threads {
+            Some(threads) => in_range("threads", threads, 1, MAX_THREADS)?,
+            None => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+        };
+        let queue_limit = in_range("queue_limit", options.queue_limit, 1, usize::MAX)?;
+        let file = File::open(path)?;
+        let metadata = file.metadata();
+        let tokenizer = Arc::new(Tokenizer::from_metadata(metadata)?);
+        let template = match ChatTemplate::from_metadata(metadata, &tokenizer) {
+            Err(ModelError::NoTemplate) => None,
+            result => Some(result.map_err(|error| error.to_string())),
+        };
+        let decoder = Decoder::from_metadata(metadata, &file)?;
+        let block_bytes = kv_layout(&decoder)?.block_bytes();
+        let sizes = sizes(decoder.context_length, block_bytes, options)?;
+        let pool = Pool::new(threads)?;
+        let weights = Weights::load(&decoder, &file, isa, &pool, options.progress)?;
+        file.check_unchanged()?;
+        let facts = Facts::new(&file, &decoder, isa, threads, sizes.context_tokens);
+        let backend = CpuBackend::new(decoder, weights, isa, pool, sizes.context_tokens, sizes.blocks)?;
+        let options = SchedulerOptions { queue_limit, ..SchedulerOptions::default() };
+        let scheduler = Scheduler::start(Box::new(backend), tokenizer.clone(), options)?;
+        Ok(Self { scheduler, tokenizer, template, facts, file })
+    }
+}
+
+fn in_range(name: &'static str, given: usize, least: usize, most: usize) -> Result<usize, EngineError> {
+    if (least..=most).contains(&given) {
+        return Ok(given);
+    }
+    let allowed = if most == usize::MAX { format!("at least {least}") } else { format!("{least} to {most}") };
+    Err(EngineError::Option { name, given, allowed })
+}
+
+fn sizes(window: usize, block_bytes: usize, options: &LoadOptions<'_>) -> Result<Sizes, EngineError> {
+    let context_tokens = match options.context_tokens {
+        Some(tokens) => in_range("context_tokens", tokens, 2, window)?,
+        None => window,
+    };
+    let wanted = context_tokens.div_ceil(BLOCK_TOKENS);
+    let affordable = |bytes: usize| bytes.checked_div(block_bytes).unwrap_or(0);
+    match (options.context_tokens, options.kv_bytes) {
+        (_, Some(bytes)) => Ok(Sizes { context_tokens, blocks: affordable(bytes) }),
+        (Some(_), None) => Ok(Sizes { context_tokens, blocks: wanted }),
+        (None, None) => {
+            let blocks = wanted.min(affordable(DEFAULT_KV_BYTES_LIMIT).max(1));
+            Ok(Sizes { context_tokens: context_tokens.min(blocks * BLOCK_TOKENS), blocks })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: usize = 1000;
+    const BLOCK: usize = 1 << 20;
+
+    fn sizes_of(context_tokens: Option<usize>, kv_bytes: Option<usize>) -> (usize, usize) {
+        let options = LoadOptions { context_tokens, kv_bytes, ..LoadOptions::default() };
+        let sizes = sizes(WINDOW, BLOCK, &options).unwrap();
+        (sizes.context_tokens, sizes.blocks)
+    }
+
+    #[test]
+    fn the_kv_memory_holds_one_window_unless_told_otherwise() {
+        assert_eq!(sizes_of(None, None), (1000, 63));
+        assert_eq!(sizes_of(Some(100), None), (100, 7));
+        assert_eq!(sizes_of(None, Some(10 * BLOCK + 5)), (1000, 10));
+        assert_eq!(sizes_of(None, Some(5)), (1000, 0));
+        let huge = sizes(1 << 27, BLOCK, &LoadOptions::default()).unwrap();
+        assert_eq!((huge.context_tokens, huge.blocks), (4096 * BLOCK_TOKENS, 4096));
+    }
+
+    #[test]
+    fn options_out_of_range_are_refused() {
+        for tokens in [0, 1, WINDOW + 1] {
+            let options = LoadOptions { context_tokens: Some(tokens), ..LoadOptions::default() };
+            let error = sizes(WINDOW, BLOCK, &options).unwrap_err();
+            assert_eq!(error.to_string(), format!("context_tokens is {tokens}; allowed: 2 to 1000"));
+            assert_eq!(error.catalogue_type(), "configuration_error");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A loaded model: file, tokenizer, chat template, and the scheduler that runs it.
+
+mod facts;
+mod load;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use zlrs_model::gguf::File;
+use zlrs_model::template::{ChatTemplate, Message, RenderOptions};
+use zlrs_model::tokenizer::{Segment, Tokenizer};
+
+pub use facts::Facts;
+pub use load::{DEFAULT_KV_BYTES_LIMIT, LoadOptions};
+
+use crate::backend::Shape;
+use crate::scheduler::Scheduler;
+use crate::{EngineError, Generation, Request, Statistics};
+
+/// A loaded model. All methods may be called from any thread; templates and tokens are made on the caller's.
+#[derive(Debug)]
+pub struct Engine {
+    scheduler: Scheduler,
+    tokenizer: Arc<Tokenizer>,
+    /// `Err`: why the file's template cannot be used; the model itself can.
+    template: Option<Result<ChatTemplate, String>>,
+    facts: Facts,
+    file: File,
+}
+
+impl Engine {
+    /// Facts of the loaded model.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// SHA-256 of the model file in lower-case hex. The first call reads the file once.
+    ///
+    /// # Errors
+    /// [`EngineError::Model`] if the file cannot be read any more, or has changed.
+    pub fn file_sha256(&self) -> Result<&str, EngineError> {
+        Ok(self.file.sha256()?)
+    }
+
+    /// Whether the model file has a chat template that can be used.
+    pub fn has_chat_template(&self) -> bool {
+        matches!(self.template, Some(Ok(_)))
+    }
+
+    /// Sizes of the backend.
+    pub fn shape(&self) -> Shape {
+        self.scheduler.shape()
+    }
+
+    /// The model's tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Tokens of a plain prompt; begins with BOS where the model asks for one.
+    pub fn encode(&self, text: &str) -> Vec<u32> {
+        self.tokenizer.encode_prompt(&[Segment::text(text)])
+    }
+
+    /// The bytes that tokens stand for, control tokens by their own spelling.
+    ///
+    /// # Errors
+    /// [`EngineError::Model`] for an id that the tokenizer does not have.
+    pub fn decode(&self, ids: &[u32]) -> Result<Vec<u8>, EngineError> {
+        let mut bytes = Vec::new();
+        for &id in ids {
+            bytes.extend_from_slice(self.tokenizer.token_bytes(id)?);
+        }
+        Ok(bytes)
+    }
+
+    /// Tokens of a conversation in the model's chat template, which is told the current time. What is in the
+    /// messages never becomes control tokens.
+    ///
+    /// # Errors
+    /// [`EngineError::NoTemplate`], [`EngineError::BadTemplate`], and [`EngineError::Model`] when the template
+    /// refuses the messages.
+    pub fn render(
+        &self,
+        messages: &[Message<'_>],
+        add_generation_prompt: bool,
+    ) -> Result<Vec<u32>, EngineError> {
+        let template = match &self.template {
+            None => return Err(EngineError::NoTemplate),
+            Some(Err(message)) => return Err(EngineError::BadTemplate { message: message.clone() }),
+            Some(Ok(template)) => template,
+        };
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs() as i64);
+        let segments = template.render(messages, RenderOptions { add_generation_prompt, now_s })?;
+        Ok(self.tokenizer.encode_prompt(&segments))
+    }
+
+    /// Queues a generation; see [`Scheduler::submit`].
+    ///
+    /// # Errors
+    /// Those of [`Scheduler::submit`].
+    pub fn submit(&self, request: Request) -> Result<Generation, EngineError> {
+        self.scheduler.submit(request)
+    }
+
+    /// Counts so far.
+    ///
+    /// # Errors
+    /// [`EngineError::Forked`].
+    pub fn statistics(&self) -> Result<Statistics, EngineError> {
+        self.scheduler.statistics()
+    }
+
+    /// Ends the engine thread and frees weights and KV memory; see [`Scheduler::close`].
+    pub fn close(&self) {
+        self.scheduler.close();
+    }
+}

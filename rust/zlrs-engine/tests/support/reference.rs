@@ -1,0 +1,197 @@
+//! The forward pass once more, as plainly as it can be said: one token after the other, one head after the
+//! other, from the file's own bytes, by the formulas of the specification. No pool, no blocks, no batches.
+
+use zlrs_kernels::naive::{activation, decode, exponential, kv, matmul, norm, rope};
+use zlrs_kernels::{RopeLayout, RopeTable};
+use zlrs_model::decoder::{Activation, Attention, Decoder, Mlp};
+use zlrs_model::source::TensorSource;
+
+const TILE: usize = 64;
+const SPLIT: usize = 512;
+
+pub struct Reference<'a> {
+    decoder: &'a Decoder,
+    source: &'a dyn TensorSource,
+    ropes: Vec<RopeTable>,
+    /// `[layer][position][kv_heads · head_dim]`, rounded to f16.
+    keys: Vec<Vec<Vec<f32>>>,
+    values: Vec<Vec<Vec<f32>>>,
+}
+
+impl<'a> Reference<'a> {
+    pub fn new(decoder: &'a Decoder, source: &'a dyn TensorSource, positions: usize) -> Self {
+        let ropes =
+            decoder.ropes.iter().map(|parameters| RopeTable::new(parameters, positions).unwrap()).collect();
+        let empty = vec![Vec::new(); decoder.layers.len()];
+        Self { decoder, source, ropes, keys: empty.clone(), values: empty }
+    }
+
+    /// The logits after `token`, the next of the sequence.
+    pub fn next(&mut self, token: u32) -> Vec<f32> {
+        let mut hidden = vec![0.0; self.decoder.width];
+        let embedding = self.source.info("token_embd.weight").unwrap();
+        let mut bytes = vec![0; embedding.row_bytes];
+        self.source.read(embedding, u64::from(token) * embedding.row_bytes as u64, &mut bytes).unwrap();
+        decode::decode_row(embedding.tensor_type, &bytes, &mut hidden);
+        if self.decoder.embedding_scale != 1.0 {
+            activation::scale(self.decoder.embedding_scale, &mut hidden);
+        }
+        for (index, layer) in self.decoder.layers.iter().enumerate() {
+            if let Some(attention) = &layer.attention {
+                let branch = self.attention(index, attention, &hidden);
+                activation::add(&branch, &mut hidden);
+            }
+            if let Some(mlp) = &layer.mlp {
+                let branch = self.mlp(index, mlp, &hidden);
+                activation::add(&branch, &mut hidden);
+            }
+        }
+        let normed = self.norm(&hidden, "output_norm.weight");
+        let head = if self.decoder.tied_head { "token_embd.weight" } else { "output.weight" };
+        let mut logits = self.product(&normed, head, None);
+        if let Some(cap) = self.decoder.logit_softcap {
+            activation::softcap_all(cap, &mut logits);
+        }
+        logits
+    }
+
+    fn attention(&mut self, layer: usize, part: &Attention, hidden: &[f32]) -> Vec<f32> {
+        let name = |suffix: &str| format!("blk.{layer}.{suffix}");
+        let normed = self.norm(hidden, &name("attn_norm.weight"));
+        let bias = |suffix: &str| part.qkv_bias.then(|| name(suffix));
+        let mut query = self.product(&normed, &name("attn_q.weight"), bias("attn_q.bias"));
+        let mut key = self.product(&normed, &name("attn_k.weight"), bias("attn_k.bias"));
+        let value = self.product(&normed, &name("attn_v.weight"), bias("attn_v.bias"));
+        let position = self.keys[layer].len();
+        for (heads, norm_name) in [(&mut query, "attn_q_norm.weight"), (&mut key, "attn_k_norm.weight")] {
+            for head in heads.chunks_exact_mut(part.head_dim) {
+                if part.qk_norm {
+                    let normed = self.norm(head, &name(norm_name));
+                    head.copy_from_slice(&normed);
+                }
+                let (cos, sin) = self.ropes[part.rope].at(position as u32).unwrap();
+                match self.decoder.rope_layout {
+                    RopeLayout::Adjacent => rope::adjacent(cos, sin, head),
+                    RopeLayout::Halves => rope::halves(cos, sin, head),
+                }
+            }
+        }
+        let stored = |row: &[f32]| row.iter().map(|&x| kv::from_half(kv::to_half(x))).collect::<Vec<_>>();
+        self.keys[layer].push(stored(&key));
+        self.values[layer].push(stored(&value));
+        let group = part.heads / part.kv_heads;
+        let mut attended = Vec::new();
+        for (head, query) in query.chunks_exact(part.head_dim).enumerate() {
+            let kv_head = head / group * part.head_dim..(head / group + 1) * part.head_dim;
+            let keys: Vec<&[f32]> = self.keys[layer].iter().map(|row| &row[kv_head.clone()]).collect();
+            let values: Vec<&[f32]> = self.values[layer].iter().map(|row| &row[kv_head.clone()]).collect();
+            attended.extend(attend(query, &keys, &values, part.scale, part.window));
+        }
+        let bias = part.output_bias.then(|| name("attn_output.bias"));
+        let out = self.product(&attended, &name("attn_output.weight"), bias);
+        if part.post_norm { self.norm(&out, &name("post_attention_norm.weight")) } else { out }
+    }
+
+    fn mlp(&self, layer: usize, part: &Mlp, hidden: &[f32]) -> Vec<f32> {
+        let name = |suffix: &str| format!("blk.{layer}.{suffix}");
+        let normed = self.norm(hidden, &name("ffn_norm.weight"));
+        let gate = self.product(&normed, &name("ffn_gate.weight"), None);
+        let up = self.product(&normed, &name("ffn_up.weight"), None);
+        let activated: Vec<f32> = gate
+            .iter()
+            .zip(&up)
+            .map(|(&gate, &up)| match part.activation {
+                Activation::Silu => activation::silu(gate) * up,
+                Activation::Gelu => activation::gelu(gate) * up,
+            })
+            .collect();
+        let out = self.product(&activated, &name("ffn_down.weight"), None);
+        if part.post_norm { self.norm(&out, &name("post_ffw_norm.weight")) } else { out }
+    }
+
+    fn norm(&self, x: &[f32], name: &str) -> Vec<f32> {
+        let mut out = vec![0.0; x.len()];
+        norm::rms_norm(x, &self.floats(name), self.decoder.norm_epsilon, &mut out);
+        out
+    }
+
+    fn product(&self, x: &[f32], weights: &str, bias: Option<String>) -> Vec<f32> {
+        let info = self.source.info(weights).unwrap();
+        assert_eq!(info.cols, x.len(), "{weights}");
+        let mut out = vec![0.0; info.rows];
+        let bias = bias.map(|name| self.floats(&name));
+        matmul::matmul(info.tensor_type, &self.bytes(weights), info.cols, x, bias.as_deref(), &mut out);
+        out
+    }
+
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        let info = self.source.info(name).unwrap();
+        let mut bytes = vec![0; info.bytes as usize];
+        self.source.read(info, 0, &mut bytes).unwrap();
+        bytes
+    }
+
+    fn floats(&self, name: &str) -> Vec<f32> {
+        let bytes = self.bytes(name);
+        bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
+    }
+}
+
+struct State {
+    max: f32,
+    sum: f32,
+    values: Vec<f32>,
+}
+
+/// One query head over all positions so far.
+fn attend(query: &[f32], keys: &[&[f32]], values: &[&[f32]], scale: f32, window: Option<u32>) -> Vec<f32> {
+    let query: Vec<f32> = query.iter().map(|x| x * scale).collect();
+    let end = keys.len();
+    let start = window.map_or(0, |window| end.saturating_sub(window as usize));
+    let mut total: Option<State> = None;
+    for split in start / SPLIT..end.div_ceil(SPLIT) {
+        let mut state = State { max: f32::NEG_INFINITY, sum: 0.0, values: vec![0.0; query.len()] };
+        for tile in split * SPLIT / TILE..(split + 1) * SPLIT / TILE {
+            let positions = start.max(tile * TILE)..end.min((tile + 1) * TILE);
+            if positions.is_empty() {
+                continue;
+            }
+            let mut weights = [f32::NEG_INFINITY; TILE];
+            let mut max = state.max;
+            for position in positions.clone() {
+                let score = query.iter().zip(keys[position]).fold(0.0, |sum, (q, k)| q.mul_add(*k, sum));
+                weights[position % TILE] = score;
+                max = f32::max(max, score);
+            }
+            let correction = exponential::exp(state.max - max);
+            let weights = weights.map(|score| exponential::exp(score - max));
+            state.max = max;
+            state.sum = state.sum.mul_add(correction, norm::sum(&weights));
+            for (dimension, value) in state.values.iter_mut().enumerate() {
+                *value *= correction;
+                for position in positions.clone() {
+                    *value = weights[position % TILE].mul_add(values[position][dimension], *value);
+                }
+            }
+        }
+        total = Some(match total {
+            None => state,
+            Some(before) => {
+                let max = before.max.max(state.max);
+                let (a, b) = (exponential::exp(before.max - max), exponential::exp(state.max - max));
+                State {
+                    max,
+                    sum: before.sum.mul_add(a, state.sum * b),
+                    values: before
+                        .values
+                        .iter()
+                        .zip(&state.values)
+                        .map(|(x, y)| x.mul_add(a, y * b))
+                        .collect(),
+                }
+            }
+        });
+    }
+    let total = total.expect("a position sees itself");
+    total.values.iter().map(|value| value / total.sum).collect()
+}

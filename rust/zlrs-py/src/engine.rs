@@ -1,0 +1,202 @@
+//! `Engine`: a loaded model.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use zlrs_engine::sampling::Sampling;
+use zlrs_engine::{Engine, LoadOptions, Message, Request};
+
+use crate::error::{detached, to_python};
+use crate::generation::PyGeneration;
+
+/// Calls of a progress function are at least this far apart, the last one excepted.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A loaded model. Safe to use from several threads; not after a fork.
+#[pyclass(frozen, name = "Engine", module = "zlrs._core")]
+pub struct PyEngine {
+    engine: Engine,
+}
+
+#[pymethods]
+impl PyEngine {
+    /// Reads a GGUF file and starts the engine thread. `progress` is called with bytes done and in all.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, progress=None))]
+    fn load(
+        py: Python<'_>,
+        path: PathBuf,
+        threads: Option<usize>,
+        context_tokens: Option<usize>,
+        kv_bytes: Option<usize>,
+        queue_limit: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let reporter = progress.map(Reporter::new);
+        let engine = detached(py, || {
+            let progress = |done, total| {
+                if let Some(reporter) = &reporter {
+                    reporter.report(done, total);
+                }
+            };
+            let options = LoadOptions {
+                threads,
+                context_tokens,
+                kv_bytes,
+                queue_limit,
+                progress: &progress,
+                ..LoadOptions::default()
+            };
+            Engine::load(&path, &options)
+        })?;
+        match reporter.and_then(Reporter::into_error) {
+            Some(error) => Err(error),
+            None => Ok(Self { engine }),
+        }
+    }
+
+    /// Facts of the loaded model. The first call sums the file.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let sha256 = detached(py, || self.engine.file_sha256().map(str::to_owned))?;
+        let facts = self.engine.facts();
+        let shape = self.engine.shape();
+        let info = PyDict::new(py);
+        info.set_item("name", &facts.name)?;
+        info.set_item("architecture", &facts.architecture)?;
+        info.set_item("quantization", &facts.quantization)?;
+        info.set_item("file_sha256", sha256)?;
+        info.set_item("file_bytes", facts.file_bytes)?;
+        info.set_item("vocabulary", facts.vocabulary)?;
+        info.set_item("context_tokens", facts.context_tokens)?;
+        info.set_item("threads", facts.threads)?;
+        info.set_item("isa", facts.isa)?;
+        info.set_item("numerics_version", zlrs_kernels::NUMERICS_VERSION)?;
+        info.set_item("layers", facts.layers)?;
+        info.set_item("has_chat_template", self.engine.has_chat_template())?;
+        info.set_item("kv_bytes", shape.blocks * shape.block_bytes)?;
+        Ok(info)
+    }
+
+    /// Tokens of a plain prompt; begins with the model's BOS where the model asks for one.
+    fn encode(&self, py: Python<'_>, text: String) -> Vec<u32> {
+        py.detach(|| self.engine.encode(&text))
+    }
+
+    /// The bytes that tokens stand for, control tokens by their own spelling.
+    fn decode<'py>(&self, py: Python<'py>, ids: Vec<u32>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = detached(py, || self.engine.decode(&ids))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Tokens of a conversation of (role, content) pairs in the model's chat template.
+    #[pyo3(signature = (messages, *, add_generation_prompt=true))]
+    fn render(
+        &self,
+        py: Python<'_>,
+        messages: Vec<(String, String)>,
+        add_generation_prompt: bool,
+    ) -> PyResult<Vec<u32>> {
+        detached(py, || {
+            let messages: Vec<Message<'_>> =
+                messages.iter().map(|(role, content)| Message { role, content }).collect();
+            self.engine.render(&messages, add_generation_prompt)
+        })
+    }
+
+    /// Queues a generation and returns at once.
+    #[pyo3(signature = (
+        ids, *, max_tokens, temperature=0.0, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, seed=None,
+        stop=Vec::new(), logit_bias=None, deadline_ms=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the parameters of a request, by name only")]
+    fn submit(
+        &self,
+        py: Python<'_>,
+        ids: Vec<u32>,
+        max_tokens: usize,
+        temperature: f32,
+        top_p: f32,
+        top_k: u32,
+        min_p: f32,
+        repetition_penalty: f32,
+        seed: Option<u64>,
+        stop: Vec<String>,
+        logit_bias: Option<HashMap<u32, f32>>,
+        deadline_ms: Option<u64>,
+    ) -> PyResult<PyGeneration> {
+        let request = Request {
+            ids,
+            max_tokens,
+            sampling: Sampling {
+                temperature,
+                top_p,
+                top_k,
+                min_p,
+                repetition_penalty,
+                seed,
+                logit_bias: logit_bias.unwrap_or_default().into_iter().collect(),
+            },
+            stop,
+            deadline: deadline_ms.map(Duration::from_millis),
+        };
+        detached(py, || self.engine.submit(request)).map(PyGeneration::new)
+    }
+
+    /// Counts so far.
+    fn statistics(&self, py: Python<'_>) -> PyResult<HashMap<&'static str, u64>> {
+        let statistics = self.engine.statistics().map_err(|error| to_python(py, &error))?;
+        Ok(HashMap::from([
+            ("queued", statistics.queued),
+            ("running", statistics.running),
+            ("kv_blocks_used", statistics.kv_blocks_used),
+            ("kv_blocks_total", statistics.kv_blocks_total),
+            ("kv_blocks_peak", statistics.kv_blocks_peak),
+            ("requests", statistics.requests),
+            ("finished", statistics.finished),
+            ("cancelled", statistics.cancelled),
+            ("failed", statistics.failed),
+            ("tokens_prefilled", statistics.tokens_prefilled),
+            ("tokens_decoded", statistics.tokens_decoded),
+            ("steps", statistics.steps),
+            ("recoveries", statistics.recoveries),
+        ]))
+    }
+
+    /// Ends the engine thread and frees weights and KV memory. What runs or waits fails with `engine_closed`.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.engine.close());
+    }
+}
+
+/// Calls a Python function now and then, and remembers its first exception.
+struct Reporter {
+    function: Py<PyAny>,
+    state: Mutex<(Option<Instant>, Option<PyErr>)>,
+}
+
+impl Reporter {
+    fn new(function: Py<PyAny>) -> Self {
+        Self { function, state: Mutex::new((None, None)) }
+    }
+
+    fn report(&self, done_bytes: u64, total_bytes: u64) {
+        // Any worker may report. One that finds another reporting goes on reading; only the end must be told.
+        let last_report = done_bytes == total_bytes;
+        let state = if last_report { self.state.lock().ok() } else { self.state.try_lock().ok() };
+        let Some(mut state) = state else { return };
+        let due = state.0.is_none_or(|last| last.elapsed() >= PROGRESS_INTERVAL);
+        if state.1.is_some() || !(due || last_report) {
+            return;
+        }
+        state.1 = Python::attach(|py| self.function.call1(py, (done_bytes, total_bytes)).err());
+        state.0 = Some(Instant::now());
+    }
+
+    fn into_error(self) -> Option<PyErr> {
+        self.state.into_inner().ok().and_then(|state| state.1)
+    }
+}

@@ -1,0 +1,133 @@
+//! `Generation`: one queued or running answer, and its events.
+
+use std::os::fd::AsRawFd;
+use std::sync::{Mutex, TryLockError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use zlrs_engine::{Canceller, Event, Generation};
+
+use crate::error::{detached, to_python};
+
+/// One queued or running answer. Dropping it cancels it.
+#[pyclass(frozen, name = "Generation", module = "zlrs._core")]
+pub struct PyGeneration {
+    generation: Mutex<Generation>,
+    canceller: Canceller,
+    descriptor: i32,
+    /// Tokens of the prompt.
+    #[pyo3(get)]
+    input_tokens: usize,
+}
+
+impl PyGeneration {
+    pub fn new(generation: Generation) -> Self {
+        Self {
+            canceller: generation.canceller(),
+            descriptor: generation.event_fd().as_raw_fd(),
+            input_tokens: generation.input_tokens(),
+            generation: Mutex::new(generation),
+        }
+    }
+
+    fn take(&self, py: Python<'_>, timeout: Duration) -> PyResult<Vec<Py<PyAny>>> {
+        let events = detached(py, || match self.generation.try_lock() {
+            Ok(mut generation) => generation.wait(timeout),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().wait(timeout),
+            // Another thread is waiting and will get the events.
+            Err(TryLockError::WouldBlock) => Ok(std::collections::VecDeque::new()),
+        })?;
+        let mut objects = Vec::with_capacity(events.len());
+        for event in events {
+            match event {
+                Event::Started { .. } => {}
+                Event::Delta { text, ids } => objects.push(Py::new(py, Delta { text, ids })?.into_any()),
+                Event::Finished(finished) => {
+                    objects.push(Py::new(py, Finished::new(finished))?.into_any());
+                }
+                // A failure comes alone, so nothing is lost here.
+                Event::Failed(error) => return Err(to_python(py, &error)),
+            }
+        }
+        Ok(objects)
+    }
+}
+
+#[pymethods]
+impl PyGeneration {
+    /// A descriptor that is readable while events wait; only for polling.
+    fn fileno(&self) -> i32 {
+        self.descriptor
+    }
+
+    /// The events that wait, without blocking.
+    fn drain(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        self.take(py, Duration::ZERO)
+    }
+
+    /// The events that wait; waits up to `timeout_ms` for the first, without the interpreter lock.
+    fn wait(&self, py: Python<'_>, timeout_ms: u64) -> PyResult<Vec<Py<PyAny>>> {
+        self.take(py, Duration::from_millis(timeout_ms))
+    }
+
+    /// Ends the answer; its last event says `cancelled`.
+    fn cancel(&self) {
+        self.canceller.cancel();
+    }
+}
+
+/// More of the answer.
+#[pyclass(frozen, module = "zlrs._core")]
+pub struct Delta {
+    /// Whole characters.
+    #[pyo3(get)]
+    text: String,
+    /// Tokens since the last delta.
+    #[pyo3(get)]
+    ids: Vec<u32>,
+}
+
+#[pymethods]
+impl Delta {
+    fn __repr__(&self) -> String {
+        format!("Delta(text={:?}, ids={:?})", self.text, self.ids)
+    }
+}
+
+/// The end of an answer that did not fail.
+#[pyclass(frozen, get_all, module = "zlrs._core")]
+pub struct Finished {
+    reason: &'static str,
+    stop_sequence: Option<String>,
+    input_tokens: usize,
+    output_tokens: usize,
+    seed: u64,
+    queue_ms: f64,
+    prefill_ms: f64,
+    decode_ms: f64,
+    first_token_ms: f64,
+}
+
+impl Finished {
+    fn new(finished: zlrs_engine::Finished) -> Self {
+        let milliseconds = |duration: Duration| duration.as_secs_f64() * 1e3;
+        Self {
+            reason: finished.reason.name(),
+            stop_sequence: finished.stop_sequence,
+            input_tokens: finished.usage.input_tokens,
+            output_tokens: finished.usage.output_tokens,
+            seed: finished.seed,
+            queue_ms: milliseconds(finished.timings.queue),
+            prefill_ms: milliseconds(finished.timings.prefill),
+            decode_ms: milliseconds(finished.timings.decode),
+            first_token_ms: milliseconds(finished.timings.first_token),
+        }
+    }
+}
+
+#[pymethods]
+impl Finished {
+    fn __repr__(&self) -> String {
+        format!("Finished(reason={:?}, output_tokens={})", self.reason, self.output_tokens)
+    }
+}
