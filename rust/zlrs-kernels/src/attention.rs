@@ -6,6 +6,8 @@
 //! the rows are shared out instead and merged afterwards in their order, as they would have been.
 #![expect(unsafe_code, reason = "workers write disjoint parts of one output")]
 
+mod parts;
+
 use std::ops::Range;
 
 use crate::dispatch::dispatch;
@@ -13,6 +15,7 @@ use crate::kv::{BLOCK_TOKENS, KvLayer};
 use crate::naive::attention::{SPLIT, TILE};
 use crate::output::Columns;
 use crate::{Isa, KernelError, KvLayout, Pool, Scratch};
+pub(crate) use parts::{Partial, Span};
 
 /// Below this number of multiply-adds the calling thread does all by itself: waking others costs more.
 const INLINE_WORK: usize = 1 << 16;
@@ -43,85 +46,6 @@ impl AttentionRow<'_> {
     fn splits(&self) -> Range<usize> {
         let visible = self.visible();
         visible.start / SPLIT..visible.end.div_ceil(SPLIT)
-    }
-}
-
-/// The visible positions of one split, and where one KV head has them.
-pub(crate) struct Span<'a> {
-    arena: &'a [u16],
-    block_len: usize,
-    blocks: &'a [u32],
-    head_dim: usize,
-    keys: Range<usize>,
-    values: Range<usize>,
-    positions: Range<usize>,
-}
-
-impl Span<'_> {
-    pub(crate) fn head_dim(&self) -> usize {
-        self.head_dim
-    }
-
-    /// The visible positions of each tile that has any, ascending.
-    pub(crate) fn tiles(&self) -> impl Iterator<Item = Range<usize>> {
-        let Range { start, end } = self.positions;
-        (start / TILE..end.div_ceil(TILE)).map(move |tile| start.max(tile * TILE)..end.min((tile + 1) * TILE))
-    }
-
-    /// Keys of the sequence's block `index`, `[dim][position]`.
-    pub(crate) fn keys(&self, index: usize) -> &[u16] {
-        &self.block(index)[self.keys.clone()]
-    }
-
-    /// Values of the sequence's block `index`, `[position][dim]`.
-    pub(crate) fn values(&self, index: usize) -> &[u16] {
-        &self.block(index)[self.values.clone()]
-    }
-
-    fn block(&self, index: usize) -> &[u16] {
-        &self.arena[self.blocks[index] as usize * self.block_len..][..self.block_len]
-    }
-}
-
-/// What a group of query heads has gathered from some splits.
-pub(crate) struct Partial<'a> {
-    /// `[group]`
-    pub(crate) max: &'a mut [f32],
-    /// `[group]`
-    pub(crate) sum: &'a mut [f32],
-    /// `[group][dim]`
-    pub(crate) values: &'a mut [f32],
-}
-
-impl Partial<'_> {
-    /// Floats of a partial.
-    const fn len(group: usize, head_dim: usize) -> usize {
-        group * (2 + head_dim)
-    }
-
-    /// Takes `group · (2 + dim)` floats apart.
-    fn new(memory: &mut [f32], group: usize) -> Partial<'_> {
-        let (max, rest) = memory.split_at_mut(group);
-        let (sum, values) = rest.split_at_mut(group);
-        Partial { max, sum, values }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.max.fill(f32::NEG_INFINITY);
-        self.sum.fill(0.0);
-        self.values.fill(0.0);
-    }
-
-    /// Values over sums.
-    fn finish(&self, out: &mut [f32]) {
-        let dim = self.values.len() / self.sum.len();
-        for ((out, values), &sum) in
-            out.chunks_exact_mut(dim).zip(self.values.chunks_exact(dim)).zip(&*self.sum)
-        {
-            for (out, value) in out.iter_mut().zip(values) {
-                *out = value / sum;
-            }
-        }
     }
 }
 

@@ -1,0 +1,84 @@
+//! What one call of the arithmetic sees: a span of positions, and the state it gathers.
+
+use std::ops::Range;
+
+use crate::naive::attention::TILE;
+
+/// The visible positions of one split, and where one KV head has them.
+pub(crate) struct Span<'a> {
+    pub(super) arena: &'a [u16],
+    pub(super) block_len: usize,
+    pub(super) blocks: &'a [u32],
+    pub(super) head_dim: usize,
+    pub(super) keys: Range<usize>,
+    pub(super) values: Range<usize>,
+    pub(super) positions: Range<usize>,
+}
+
+impl Span<'_> {
+    pub(crate) fn head_dim(&self) -> usize {
+        self.head_dim
+    }
+
+    /// The visible positions of each tile that has any, ascending.
+    pub(crate) fn tiles(&self) -> impl Iterator<Item = Range<usize>> {
+        let Range { start, end } = self.positions;
+        (start / TILE..end.div_ceil(TILE)).map(move |tile| start.max(tile * TILE)..end.min((tile + 1) * TILE))
+    }
+
+    /// Keys of the sequence's block `index`, `[dim][position]`.
+    pub(crate) fn keys(&self, index: usize) -> &[u16] {
+        &self.block(index)[self.keys.clone()]
+    }
+
+    /// Values of the sequence's block `index`, `[position][dim]`.
+    pub(crate) fn values(&self, index: usize) -> &[u16] {
+        &self.block(index)[self.values.clone()]
+    }
+
+    fn block(&self, index: usize) -> &[u16] {
+        &self.arena[self.blocks[index] as usize * self.block_len..][..self.block_len]
+    }
+}
+
+/// What a group of query heads has gathered from some splits.
+pub(crate) struct Partial<'a> {
+    /// `[group]`
+    pub(crate) max: &'a mut [f32],
+    /// `[group]`
+    pub(crate) sum: &'a mut [f32],
+    /// `[group][dim]`
+    pub(crate) values: &'a mut [f32],
+}
+
+impl Partial<'_> {
+    /// Floats of a partial.
+    pub(super) const fn len(group: usize, head_dim: usize) -> usize {
+        group * (2 + head_dim)
+    }
+
+    /// Takes `group · (2 + dim)` floats apart.
+    pub(super) fn new(memory: &mut [f32], group: usize) -> Partial<'_> {
+        let (max, rest) = memory.split_at_mut(group);
+        let (sum, values) = rest.split_at_mut(group);
+        Partial { max, sum, values }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.max.fill(f32::NEG_INFINITY);
+        self.sum.fill(0.0);
+        self.values.fill(0.0);
+    }
+
+    /// Values over sums.
+    pub(super) fn finish(&self, out: &mut [f32]) {
+        let dim = self.values.len() / self.sum.len();
+        for ((out, values), &sum) in
+            out.chunks_exact_mut(dim).zip(self.values.chunks_exact(dim)).zip(&*self.sum)
+        {
+            for (out, value) in out.iter_mut().zip(values) {
+                *out = value / sum;
+            }
+        }
+    }
+}
