@@ -31,10 +31,9 @@ def create_app(context: ServerContext) -> web.Application:
     body_limit = context.config.server.body_limit_bytes
     app = web.Application(middlewares=[around], client_max_size=body_limit)
     app[CONTEXT] = context
-    expect = {"expect_handler": expect_continue}
-    app.router.add_post("/v1/messages", messages.handle, **expect)
-    app.router.add_post("/v1/messages/count_tokens", count_tokens.handle, **expect)
-    app.router.add_post("/v1/chat/completions", chat.handle, **expect)
+    app.router.add_post("/v1/messages", messages.handle, expect_handler=expect_continue)
+    app.router.add_post("/v1/messages/count_tokens", count_tokens.handle, expect_handler=expect_continue)
+    app.router.add_post("/v1/chat/completions", chat.handle, expect_handler=expect_continue)
     app.router.add_get("/v1/models", models.handle_list)
     app.router.add_get("/v1/models/{model:.+}", models.handle_one)
     app.router.add_get("/", health.handle_root)
@@ -57,16 +56,21 @@ def protocol_of(request: web.Request) -> errors.Protocol:
     return "chat" if bearer and "x-api-key" not in request.headers else "messages"
 
 
-async def expect_continue(request: web.Request) -> None:
-    """Answer `Expect: 100-continue` only where the body would be read."""
+async def expect_continue(request: web.Request) -> web.StreamResponse | None:
+    """Answer `Expect: 100-continue` only where the body would be read; this runs before the middleware."""
     context = request.app[CONTEXT]
     request[REQUEST_ID] = new_id("req_")
-    access.require_target(request, context.hosts)
-    access.require_key(request, context.keys)
-    limits.require_size(request, context.config.server.body_limit_bytes)
-    if request.headers.get("expect", "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0
+    try:
+        access.require_target(request, context.hosts)
+        access.require_key(request, context.keys)
+        limits.require_size(request, context.config.server.body_limit_bytes)
+        if request.headers.get("expect", "").lower() != "100-continue":
+            raise Refusal("invalid_request_error", 417, "the only expectation understood is 100-continue")
+    except Refusal as refusal:
+        return _error(request, refusal)
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0
+    return None
 
 
 @web.middleware
