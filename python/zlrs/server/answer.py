@@ -264,7 +264,8 @@ async def _send_events(
 
     try:
         async for piece in pieces(stream, walk.context.config.server.ping_seconds, ping):
-            await response.write(dialect.piece(piece.text))
+            if piece.text:
+                await response.write(dialect.piece(piece.text))
         _count(walk, stream.finish)
         _require_complete(stream.finish)
         await response.write(dialect.closing(stream.finish, walk.end_facts(stream.finish), clamped=clamped))
