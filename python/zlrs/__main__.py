@@ -1,10 +1,5 @@
-"""`python -m zlrs` is the `zlrs` command."""
-
-from __future__ import annotations
-
-import sys
+"""`python -m zlrs`: the same as the `zlrs` command."""
 
 from zlrs.cli import main
 
-if __name__ == "__main__":
-    sys.exit(main())
+raise SystemExit(main())

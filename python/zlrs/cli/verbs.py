@@ -37,6 +37,7 @@ def _foreign(point: EntryPoint) -> Callable[[], Command]:
 OWN = (
     Verb("serve", "answer the Messages and Chat APIs with a local model", _own("zlrs.cli.serve")),
     Verb("models", "fetch, list, check and remove model files", _own("zlrs.cli.models")),
+    Verb("systems", "print what zlrs consists of and what is real today", _own("zlrs.cli.systems")),
     Verb("config", "check and show the configuration", _own("zlrs.cli.config")),
     Verb("build-info", "print what this build is", _own("zlrs.cli.build_info")),
     Verb("version", "print the version", _own("zlrs.cli.version")),
