@@ -114,7 +114,10 @@ fn borrow<'a>(text: &'a str, part: &str) -> Cow<'a, str> {
 
 fn refusal(error: &JiterError, path: &Path<'_>) -> Refusal {
     let reason = match &error.error_type {
-        JiterErrorType::JsonError(JsonErrorType::LoneLeadingSurrogateInHexEscape) => Reason::LoneSurrogate,
+        // The second is raised where half of a pair is followed by something else than an escape.
+        JiterErrorType::JsonError(
+            JsonErrorType::LoneLeadingSurrogateInHexEscape | JsonErrorType::UnexpectedEndOfHexEscape,
+        ) => Reason::LoneSurrogate,
         _ => Reason::MalformedJson,
     };
     Refusal::new(reason, path)
