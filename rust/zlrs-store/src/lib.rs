@@ -1,10 +1,12 @@
-//! Where the decision graph keeps its answers: one trait, a SQLite store with a writing and a reading thread, a store
-//! in memory, the keys that sign entries.
+//! Where the decision graph keeps its answers, and the graph itself: [`Graph`] puts the pure decisions of
+//! `zlrs-graph` together with a [`Store`] (SQLite, or memory), the keys that sign entries and the audit log.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod directory;
 mod entry;
 mod error;
+mod graph;
 mod memory;
 mod notices;
 mod random;
@@ -12,12 +14,14 @@ mod secrets;
 mod sqlite;
 mod store;
 
+pub use audit::{Audit, AuditFault, AuditReport, VerifyError, verify_audit};
 pub use directory::Directory;
 pub use entry::{Draft, Entry, ROW_OVERHEAD_BYTES};
 pub use error::StoreError;
+pub use graph::{Decision, Graph, GraphRequest, Settled};
 pub use memory::MemoryStore;
 pub use notices::Notices;
-pub use random::{random_bytes, record_id};
+pub use random::{random_bytes, record_id, uuid_v7};
 pub use secrets::{Secrets, Verifier};
 pub use sqlite::{Limits, SCHEMA_VERSION, SetAside, SqliteStore};
 pub use store::{Lookup, Purge, Stats, Store, Written};

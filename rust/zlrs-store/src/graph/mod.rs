@@ -1,0 +1,243 @@
+//! The graph at work: decisions, a store, credentials, an audit log. Everything that varies comes in: time, requests,
+//! answers. A store that cannot be used never stops a request; the graph then decides "skipped" and says why.
+
+mod decision;
+mod record;
+mod request;
+mod settle;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use zlrs_graph::{Credential, Credentials, Digest, Settings};
+use zlrs_wire::scope::Secret;
+
+pub use decision::Decision;
+pub use request::GraphRequest;
+pub use settle::Settled;
+
+use crate::audit::Audit;
+use crate::notices::Notices;
+use crate::secrets::Secrets;
+use crate::{Directory, Limits, MemoryStore, Purge, SqliteStore, Store, StoreError};
+
+#[derive(Default)]
+struct Counts {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    skipped: AtomicU64,
+    stored: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// A decision graph. All methods may be called from any thread.
+pub struct Graph {
+    settings: Settings,
+    secrets: Arc<Secrets>,
+    /// Keys scopes, tenants and nodes.
+    scope_secret: Secret,
+    /// Keys what a tenant is to an upstream.
+    credential_key: [u8; 32],
+    /// Keys hashes of answers in the audit log: an answer like "yes" is easily guessed from a plain one.
+    audit_key: [u8; 32],
+    store: Option<Box<dyn Store>>,
+    audit: Option<Audit>,
+    /// Why it was never in service.
+    unusable: Option<String>,
+    credentials: Mutex<Credentials>,
+    latest_ms: AtomicU64,
+    counts: Counts,
+    notices: Notices,
+}
+
+impl Graph {
+    /// Opens the graph of a directory, or one in memory. A store that cannot be used gives a graph in bypass, whose
+    /// reason [`Graph::state`] and the notices tell.
+    ///
+    /// # Errors
+    /// [`StoreError::Random`] only.
+    pub fn open(directory: Option<&Path>, settings: Settings, now_ms: u64) -> Result<Self, StoreError> {
+        let notices = Notices::default();
+        let opened = match directory {
+            Some(path) => open_directory(path, &settings, &notices, now_ms),
+            None => Ok(Parts {
+                secrets: Arc::new(Secrets::ephemeral()?),
+                store: Box::new(MemoryStore::new(settings.max_entries, settings.max_bytes)),
+                audit: None,
+            }),
+        };
+        let (secrets, store, audit, unusable) = match opened {
+            Ok(Parts { secrets, store, audit }) => (secrets, Some(store), audit, None),
+            Err(error) => {
+                notices.push(format!("the graph is bypassed: {error}"));
+                (Arc::new(Secrets::ephemeral()?), None, None, Some(error.to_string()))
+            }
+        };
+        Ok(Self {
+            scope_secret: Secret::new(secrets.derived("scope")),
+            credential_key: secrets.derived("credential"),
+            audit_key: secrets.derived("audit"),
+            settings,
+            secrets,
+            store,
+            audit,
+            unusable,
+            credentials: Mutex::default(),
+            latest_ms: AtomicU64::new(0),
+            counts: Counts::default(),
+            notices,
+        })
+    }
+
+    /// `ready`, or `bypass: ` and the reason.
+    pub fn state(&self) -> String {
+        self.out_of_service().map_or_else(|| "ready".to_owned(), |reason| format!("bypass: {reason}"))
+    }
+
+    fn out_of_service(&self) -> Option<String> {
+        let store = self.store.as_ref();
+        let broken = || store.and_then(|store| store.broken());
+        let audit =
+            || self.audit.as_ref().and_then(Audit::broken).map(|reason| format!("audit log: {reason}"));
+        self.unusable.clone().or_else(broken).or_else(audit)
+    }
+
+    /// The store, when everything is in service.
+    fn in_service(&self) -> Option<&dyn Store> {
+        self.store.as_deref().filter(|_| self.out_of_service().is_none())
+    }
+
+    fn serving(&self) -> Result<&dyn Store, StoreError> {
+        self.in_service()
+            .ok_or_else(|| StoreError::Broken(self.out_of_service().unwrap_or_else(|| "closed".to_owned())))
+    }
+
+    /// Waits until everything settled before is committed and the audit log is signed.
+    ///
+    /// # Errors
+    /// When something could not be written.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        self.store.as_ref().map_or(Ok(()), |store| store.flush())?;
+        self.audit.as_ref().map_or(Ok(()), Audit::flush)
+    }
+
+    /// Makes sure that the answer of this decision is never served again, whoever stored it. Durable on return.
+    ///
+    /// # Errors
+    /// When it could not be made durable; nothing is served then.
+    pub fn withdraw(&self, decision: &Decision, now_ms: u64, reason: &str) -> Result<(), StoreError> {
+        let Some(keys) = &decision.keys else { return Ok(()) };
+        let store = self.serving()?;
+        // A clock that was set back must not leave the entry outside.
+        let at_ms = now_ms.max(self.latest_ms.load(Ordering::Relaxed));
+        store.tombstone(&keys.entry, at_ms, reason)?;
+        self.add_record(&record::withdrawn(decision, reason));
+        Ok(())
+    }
+
+    /// Removes entries; returns how many.
+    ///
+    /// # Errors
+    /// When the store cannot write.
+    pub fn purge(&self, what: Purge) -> Result<u64, StoreError> {
+        self.serving()?.purge(what)
+    }
+
+    /// Counters and sizes, each name once.
+    pub fn stats(&self) -> Vec<(&'static str, u64)> {
+        let store = self.store.as_ref().map(|store| store.stats()).unwrap_or_default();
+        let (records, dropped_records) = self.audit.as_ref().map(Audit::counts).unwrap_or_default();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        vec![
+            ("hits", count(&self.counts.hits)),
+            ("misses", count(&self.counts.misses)),
+            ("skipped", count(&self.counts.skipped)),
+            ("stored", count(&self.counts.stored)),
+            ("refused", count(&self.counts.refused)),
+            ("entries", store.entries),
+            ("bytes", store.bytes),
+            ("cached_bodies", store.cached_bodies),
+            ("cached_bytes", store.cached_bytes),
+            ("lookups_found", store.found),
+            ("lookups_absent", store.absent),
+            ("lookups_slow", store.slow),
+            ("lookups_behind", store.behind),
+            ("corrupt", store.corrupt),
+            ("committed", store.committed),
+            ("dropped", store.dropped),
+            ("evicted", store.evicted),
+            ("tombstones", store.tombstones),
+            ("audit_records", records),
+            ("audit_dropped", dropped_records),
+        ]
+    }
+
+    /// Takes the lines for the operator's log that have come up since.
+    pub fn notices(&self) -> Vec<String> {
+        self.notices.take()
+    }
+
+    /// The audit log's file, where there is one.
+    pub fn audit_path(&self) -> Option<&Path> {
+        self.audit.as_ref().map(Audit::path)
+    }
+
+    /// Commits and signs what waits, and stops the threads.
+    pub fn close(&self) {
+        if let Some(store) = &self.store {
+            store.close();
+        }
+        if let Some(audit) = &self.audit {
+            audit.close();
+        }
+    }
+
+    /// Notes the time; returns the latest seen.
+    fn note_time(&self, now_ms: u64) -> u64 {
+        self.latest_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms)
+    }
+
+    fn credential(&self, who: &Digest) -> Credential {
+        self.credentials.lock().unwrap_or_else(PoisonError::into_inner).of(who)
+    }
+
+    fn note_credential(&self, who: &Digest, status: u16, asked_ms: u64) {
+        self.credentials.lock().unwrap_or_else(PoisonError::into_inner).note(who, status, asked_ms);
+    }
+
+    fn add_record(&self, body: &serde_json::Value) {
+        if let Some(audit) = &self.audit {
+            audit.add(body);
+        }
+    }
+}
+
+struct Parts {
+    secrets: Arc<Secrets>,
+    store: Box<dyn Store>,
+    audit: Option<Audit>,
+}
+
+fn open_directory(
+    path: &Path,
+    settings: &Settings,
+    notices: &Notices,
+    now_ms: u64,
+) -> Result<Parts, StoreError> {
+    let directory = Directory::open(path)?;
+    let secrets = Arc::new(Secrets::open(&directory.key())?);
+    let limits = Limits {
+        max_entries: settings.max_entries,
+        max_bytes: settings.max_bytes,
+        body_cache_bytes: settings.body_cache_bytes,
+        read_deadline: Duration::from_millis(settings.read_deadline_ms),
+    };
+    let store = SqliteStore::open(&directory.database(), &secrets, limits, notices.clone(), now_ms)?;
+    let audit = match settings.audit {
+        true => Some(Audit::open(&directory.audit(), &secrets, notices.clone(), now_ms)?),
+        false => None,
+    };
+    Ok(Parts { secrets, store: Box::new(store), audit })
+}

@@ -1,0 +1,160 @@
+//! From a request to its decision.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use zlrs_graph::{Digest, Inputs, LookupFacts, Outcome, check_body, check_headers, decide};
+use zlrs_wire::replay::{Form, Fresh, replay};
+use zlrs_wire::scope::{ScopeInput, ScopeKey, node_key, request_key, scope_key, tenant_key};
+use zlrs_wire::{Protocol, Reason, Refusal, RequestView};
+
+use super::decision::{Decision, Keys};
+use super::{Graph, record};
+use crate::random::{record_id, uuid_v7};
+use crate::{Entry, Lookup};
+
+/// The form of an ask on the *same* route is the ask itself: version 0 of the canonical rules.
+const WORDING_ITSELF: u32 = 0;
+
+/// A request as it came from the client.
+#[derive(Clone, Copy, Debug)]
+pub struct GraphRequest<'r> {
+    /// `POST`
+    pub method: &'r str,
+    /// The path as it was sent, without the query.
+    pub path: &'r str,
+    /// The query as it was sent, without `?`.
+    pub query: &'r str,
+    /// All headers, in order.
+    pub headers: &'r [(&'r [u8], &'r [u8])],
+    /// The body.
+    pub body: &'r [u8],
+    /// The upstream's name or base URL, from configuration.
+    pub upstream: &'r str,
+}
+
+/// What was read of a request.
+struct Understood<'r> {
+    protocol: Option<Protocol>,
+    view: Option<RequestView<'r>>,
+    refusal: Option<Refusal>,
+}
+
+impl Graph {
+    /// Decides about a request. Linear in its size; waits for the store at most its read deadline.
+    pub fn decide(&self, request: &GraphRequest<'_>, now_ms: u64) -> Decision {
+        let latest_ms = self.note_time(now_ms);
+        let tenant = tenant_key(&self.scope_secret, request.headers);
+        let who = Digest::keyed(&self.credential_key, [tenant.0.as_slice(), request.upstream.as_bytes()]);
+        let understood = self.understand(request);
+        let store = self.in_service();
+        let keys = match (&understood.refusal, &understood.view) {
+            (None, Some(view)) => {
+                let input = ScopeInput {
+                    tenant,
+                    upstream: request.upstream,
+                    method: request.method,
+                    path: request.path,
+                    query: request.query,
+                    headers: request.headers,
+                    factors: &[],
+                };
+                Some(self.keys(&scope_key(&self.scope_secret, &input, view), Digest(tenant.0), view))
+            }
+            _ => None,
+        };
+        let lookup = match (store, &keys) {
+            (Some(store), Some(keys)) => store.get(&keys.entry, now_ms),
+            _ => Lookup::Nothing(LookupFacts::NotAsked),
+        };
+        let mut inputs = Inputs {
+            refusal: understood.refusal,
+            in_service: store.is_some(),
+            lookup: lookup.facts(),
+            unfit: None,
+            credential: self.credential(&who),
+            credential_window_ms: self
+                .settings
+                .credential_check
+                .then_some(self.settings.credential_window_s * 1000),
+            ttl_ms: self.settings.ttl_s * 1000,
+            now_ms,
+            latest_ms,
+        };
+        let form = understood.view.as_ref().map_or(Form::Json, Form::of);
+        let mut outcome = decide(&inputs);
+        let mut pieces = Vec::new();
+        let mut age = None;
+        if let (Outcome::Hit, Lookup::Found(entry), Some(protocol)) = (&outcome, &lookup, understood.protocol)
+        {
+            match render(protocol, entry, form, now_ms) {
+                Ok(rendered) => {
+                    pieces = rendered;
+                    age = Some(Duration::from_millis(now_ms.saturating_sub(entry.created_ms)));
+                }
+                Err(refusal) => {
+                    inputs.unfit = Some(refusal);
+                    outcome = decide(&inputs);
+                }
+            }
+        }
+        let counter = match outcome {
+            Outcome::Hit => &self.counts.hits,
+            Outcome::Miss(_) => &self.counts.misses,
+            Outcome::Skipped(_) => &self.counts.skipped,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let mut decision = Decision {
+            outcome,
+            keys: keys.filter(|_| store.is_some()),
+            who,
+            protocol: understood.protocol,
+            form,
+            model: understood.view.map_or_else(String::new, |view| view.model.into_owned()),
+            asked_ms: now_ms,
+            audit: String::new(),
+            pieces,
+            age,
+        };
+        // Without random bytes there is no id, and the decision goes unrecorded rather than unanswered.
+        if self.audit.is_some()
+            && let Ok(id) = record_id("aud", now_ms)
+        {
+            decision.audit = id;
+            self.add_record(&record::decided(&decision, &inputs, &self.audit_key));
+        }
+        decision
+    }
+
+    fn understand<'r>(&self, request: &GraphRequest<'r>) -> Understood<'r> {
+        let Some(protocol) = Protocol::of_endpoint(request.method, request.path) else {
+            let refusal = Some(Refusal::whole(Reason::NotUnderstood));
+            return Understood { protocol: None, view: None, refusal };
+        };
+        let parsed = RequestView::parse(protocol, request.body);
+        let headers = check_headers(&self.settings, request.headers);
+        let (view, body) = match parsed {
+            Ok(view) => {
+                let body = check_body(&self.settings, &view).err();
+                (Some(view), body)
+            }
+            Err(refusal) => (None, Some(refusal)),
+        };
+        Understood { protocol: Some(protocol), view, refusal: headers.err().or(body) }
+    }
+
+    fn keys(&self, scope: &ScopeKey, tenant: Digest, view: &RequestView<'_>) -> Keys {
+        let ask = view.ask.as_deref().unwrap_or("");
+        Keys {
+            tenant,
+            scope: Digest(scope.0),
+            node: Digest(node_key(&self.scope_secret, scope, WORDING_ITSELF, ask).0),
+            entry: Digest(request_key(&self.scope_secret, scope, ask).0),
+        }
+    }
+}
+
+fn render(protocol: Protocol, entry: &Entry, form: Form, now_ms: u64) -> Result<Vec<Vec<u8>>, Refusal> {
+    let unique = uuid_v7(now_ms).map_err(|_| Refusal::new(Reason::StoreUnavailable, "random"))?;
+    replay(protocol, &entry.body, form, Fresh { unique: *unique.as_bytes(), created_s: now_ms / 1000 })
+}

@@ -1,0 +1,414 @@
+//! The graph at work: what is a hit and what never is, over real request and answer bytes.
+
+mod common;
+#[path = "common/wire.rs"]
+mod wire;
+
+use std::fs;
+use std::path::Path;
+
+use common::NOW_MS;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use wire::{Ask, answer_json, answer_stream, chat_json, chat_stream};
+use zlrs_graph::{Inputs, Outcome, Settings, decide};
+use zlrs_store::{Graph, Purge, verify_audit};
+use zlrs_wire::header::DecisionKind;
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn settings() -> Settings {
+    Settings { read_deadline_ms: 1000, ..Settings::default() }
+}
+
+fn memory() -> Graph {
+    Graph::open(None, settings(), NOW_MS).unwrap()
+}
+
+fn on_disk(directory: &Path) -> Graph {
+    Graph::open(Some(directory), settings(), NOW_MS).unwrap()
+}
+
+/// Decides and settles with the answer, as for a request that went upstream.
+fn teach(graph: &Graph, ask: &Ask, answer: &[u8], now_ms: u64) -> String {
+    let decision = ask.decide(graph, now_ms);
+    ask.settle(graph, &decision, 200, answer, true, now_ms + 1)
+}
+
+fn kind(graph: &Graph, ask: &Ask, now_ms: u64) -> String {
+    ask.decide(graph, now_ms).header()
+}
+
+#[test]
+fn the_repeat_of_a_request_is_a_hit_in_the_form_it_asks_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for graph in [memory(), on_disk(&folder.path().join("graph"))] {
+        assert_eq!(graph.state(), "ready");
+        let ask = Ask::default();
+        let first = ask.decide(&graph, NOW_MS);
+        assert_eq!(first.kind(), DecisionKind::Miss);
+        let node = first.node().unwrap().short();
+        assert_eq!(first.header(), format!("miss;route=same;node={node}"));
+        assert_eq!(ask.settle(&graph, &first, 200, &answer_json("42 days"), true, NOW_MS + 5), "stored");
+        let hit = ask.decide(&graph, NOW_MS + 10);
+        assert_eq!(hit.header(), format!("hit;route=same;node={node};stage=full;bound=replay"));
+        assert_eq!(hit.pieces().len(), 1);
+        let body: Value = serde_json::from_slice(&hit.pieces()[0]).unwrap();
+        assert_eq!(body["content"][0]["text"], "42 days");
+        assert_eq!(body["usage"]["output_tokens"], 4);
+        assert_ne!(body["id"], "msg_upstream");
+        let again = ask.decide(&graph, NOW_MS + 11);
+        let other: Value = serde_json::from_slice(&again.pieces()[0]).unwrap();
+        assert_ne!(body["id"], other["id"], "ids are fresh for every replay");
+
+        // The same request as a stream is the same request, in another form.
+        let streaming = Ask { stream: true, ..Ask::default() };
+        let hit = streaming.decide(&graph, NOW_MS + 12);
+        assert_eq!(hit.kind(), DecisionKind::Hit);
+        assert!(hit.form().content_type().starts_with("text/event-stream"));
+        let text = String::from_utf8(hit.pieces().concat()).unwrap();
+        assert!(text.starts_with("event: message_start\n") && text.contains("event: message_stop"), "{text}");
+        graph.close();
+    }
+}
+
+#[test]
+fn a_streamed_answer_is_replayed_as_json_and_as_a_stream() {
+    let graph = memory();
+    let ask = Ask { stream: true, ..Ask::default() };
+    let decision = ask.decide(&graph, NOW_MS);
+    let stored = ask.settle(&graph, &decision, 200, &answer_stream("It is 42 days."), true, NOW_MS);
+    assert_eq!(stored, "stored");
+    let hit = Ask::default().decide(&graph, NOW_MS + 1);
+    let body: Value = serde_json::from_slice(&hit.pieces().concat()).unwrap();
+    assert_eq!(body["content"][0]["text"], "It is 42 days.");
+}
+
+#[test]
+fn chat_answers_are_replayed_and_a_missing_token_count_is_a_miss_where_it_is_needed() {
+    let graph = memory();
+    let ask = Ask { chat: true, ..Ask::default() };
+    assert_eq!(teach(&graph, &ask, &chat_json("yes"), NOW_MS), "stored");
+    let body: Value = serde_json::from_slice(&ask.decide(&graph, NOW_MS + 2).pieces().concat()).unwrap();
+    assert_eq!(body["choices"][0]["message"]["content"], "yes");
+
+    let other = Ask { chat: true, stream: true, text: "And that one?".into(), ..Ask::default() };
+    assert_eq!(teach(&graph, &other, &chat_stream("no"), NOW_MS), "stored");
+    assert_eq!(other.decide(&graph, NOW_MS + 2).kind(), DecisionKind::Hit);
+    let as_json = Ask { stream: false, ..other };
+    assert!(kind(&graph, &as_json, NOW_MS + 2).ends_with("reason=usage_unknown"));
+}
+
+#[test]
+fn a_request_that_differs_in_anything_is_another_request() {
+    let graph = memory();
+    let base = Ask::default();
+    assert_eq!(teach(&graph, &base, &answer_json("the first"), NOW_MS), "stored");
+    let others = [
+        Ask { text: "How long is the return period".into(), ..base.clone() },
+        Ask { text: "how long is the return period?".into(), ..base.clone() },
+        Ask { system: Some("Answer in French.".into()), ..base.clone() },
+        Ask { model: "another".into(), ..base.clone() },
+        Ask { api_key: "sk-other".into(), ..base.clone() },
+        Ask { upstream: "http://other.example".into(), ..base.clone() },
+        Ask { query: "beta=true".into(), ..base.clone() },
+        Ask { max_tokens: 65, ..base.clone() },
+        Ask { temperature: Some(0.05), ..base.clone() },
+        Ask { earlier: vec![("user", "Hi"), ("assistant", "Hello")], ..base.clone() },
+        Ask { headers: vec![("anthropic-beta", "x")], ..base.clone() },
+        Ask { chat: true, ..base.clone() },
+    ];
+    for other in &others {
+        // The upstream accepts that tenant for something else, so that only the key keeps it from a hit.
+        let aside = Ask { text: "Something else entirely".into(), ..other.clone() };
+        teach(&graph, &aside, if other.chat { chat_json("x") } else { answer_json("x") }.as_slice(), NOW_MS);
+        let decision = other.decide(&graph, NOW_MS + 2);
+        assert_eq!(decision.kind(), DecisionKind::Miss, "{other:?}");
+        assert_ne!(decision.node(), base.decide(&graph, NOW_MS + 2).node(), "{other:?}");
+    }
+    let harmless = [
+        Ask { headers: vec![("user-agent", "curl"), ("x-stainless-lang", "python")], ..base.clone() },
+        Ask { headers: vec![("traceparent", "00-1-2-01")], ..base.clone() },
+        Ask { metadata: Some("user-7"), ..base.clone() },
+    ];
+    for same in &harmless {
+        assert_eq!(same.decide(&graph, NOW_MS + 2).kind(), DecisionKind::Hit, "{same:?}");
+    }
+}
+
+#[test]
+fn an_answer_lives_as_long_as_its_time_and_never_on_a_clock_that_ran_back() {
+    let ttl_ms = settings().ttl_s * 1000;
+    let folder = tempfile::tempdir().unwrap();
+    for graph in [
+        Graph::open(None, Settings { credential_check: false, ..settings() }, NOW_MS).unwrap(),
+        Graph::open(
+            Some(&folder.path().join("g")),
+            Settings { credential_check: false, ..settings() },
+            NOW_MS,
+        )
+        .unwrap(),
+    ] {
+        let ask = Ask::default();
+        let decision = ask.decide(&graph, NOW_MS);
+        assert_eq!(ask.settle(&graph, &decision, 200, &answer_json("x"), true, NOW_MS), "stored");
+        assert!(kind(&graph, &ask, NOW_MS).starts_with("hit"));
+        assert!(kind(&graph, &ask, NOW_MS + ttl_ms - 1).starts_with("hit"));
+        assert!(kind(&graph, &ask, NOW_MS + ttl_ms).ends_with("reason=expired"));
+        // The clock is set back into the entry's life: its age cannot be known any more.
+        assert!(kind(&graph, &ask, NOW_MS + HOUR_MS).ends_with("reason=clock_backward"));
+        assert!(kind(&graph, &ask, NOW_MS - HOUR_MS).ends_with("reason=clock_backward"));
+    }
+}
+
+#[test]
+fn hits_need_a_credential_that_the_upstream_accepted_lately() {
+    let graph = memory();
+    let ask = Ask::default();
+    assert_eq!(teach(&graph, &ask, &answer_json("x"), NOW_MS), "stored");
+    let window_ms = 900_000;
+    assert!(kind(&graph, &ask, NOW_MS + window_ms).starts_with("hit"));
+    let late = NOW_MS + window_ms + 10_000;
+    assert!(kind(&graph, &ask, late).ends_with("reason=credential_unproven"));
+    // Any accepted request of the tenant proves it, eligible or not.
+    let other = Ask { temperature: None, ..ask.clone() };
+    let skipped = other.decide(&graph, late);
+    assert_eq!(other.settle(&graph, &skipped, 200, &answer_json("y"), true, late), "temperature_default");
+    assert!(kind(&graph, &ask, late + 1).starts_with("hit"));
+
+    for status in [401, 403] {
+        let refused = other.decide(&graph, late + 10);
+        other.settle(&graph, &refused, status, b"{}", true, late + 11);
+        assert!(kind(&graph, &ask, late + 12).ends_with("reason=credential_locked"), "{status}");
+        // An answer to an older request that arrives late does not unlock.
+        other.settle(&graph, &skipped, 200, &answer_json("y"), true, late + 13);
+        assert!(kind(&graph, &ask, late + 14).ends_with("reason=credential_locked"), "{status}");
+        let accepted = other.decide(&graph, late + 20);
+        other.settle(&graph, &accepted, 200, &answer_json("y"), true, late + 21);
+        assert!(kind(&graph, &ask, late + 22).starts_with("hit"), "{status}");
+    }
+    // Errors that say nothing about the credential change nothing.
+    for status in [400, 404, 429, 500, 529] {
+        let failed = other.decide(&graph, late + 30);
+        other.settle(&graph, &failed, status, b"{}", true, late + 31);
+        assert!(kind(&graph, &ask, late + 32).starts_with("hit"), "{status}");
+    }
+    // Another upstream's acceptance is not this one's.
+    let elsewhere = Ask { upstream: "http://other.example".into(), text: "New".into(), ..ask.clone() };
+    let fresh = memory();
+    teach(&fresh, &elsewhere, &answer_json("x"), NOW_MS);
+    assert_eq!(fresh.stats().iter().find(|(name, _)| *name == "stored").unwrap().1, 1);
+}
+
+#[test]
+fn answers_that_may_not_be_kept_are_not() {
+    let graph = memory();
+    let ask = Ask::default();
+    let whole = answer_json("x");
+    let changed = |change: fn(&mut Value)| {
+        let mut value: Value = serde_json::from_slice(&whole).unwrap();
+        change(&mut value);
+        value.to_string().into_bytes()
+    };
+    let stream = answer_stream("one two three");
+    let cases: Vec<(&str, u16, Vec<u8>, bool)> = vec![
+        ("status", 500, whole.clone(), true),
+        ("status", 404, whole.clone(), true),
+        ("incomplete", 200, whole.clone(), false),
+        ("malformed:", 200, whole[..whole.len() - 1].to_vec(), true),
+        ("stop_reason", 200, changed(|v| v["stop_reason"] = json!("max_tokens")), true),
+        ("stop_reason", 200, changed(|v| v["stop_reason"] = json!("pause_turn")), true),
+        ("refused", 200, changed(|v| v["stop_reason"] = json!("refusal")), true),
+        (
+            "tools",
+            200,
+            changed(|v| v["content"][0] = json!({"type": "tool_use", "id": "t", "name": "n", "input": {}})),
+            true,
+        ),
+        ("empty", 200, changed(|v| v["content"][0]["text"] = json!(" \n")), true),
+        (
+            "stream_error",
+            200,
+            br#"{"type":"error","error":{"type":"overloaded_error","message":"x"}}"#.to_vec(),
+            true,
+        ),
+        ("incomplete", 200, stream[..stream.len() / 2].to_vec(), true),
+    ];
+    for (reason, status, body, complete) in cases {
+        let decision = ask.decide(&graph, NOW_MS);
+        let said = ask.settle(&graph, &decision, status, &body, complete, NOW_MS);
+        assert!(
+            said.starts_with(reason.trim_end_matches(':')),
+            "{said} for {}",
+            String::from_utf8_lossy(&body)
+        );
+        assert_eq!(ask.decide(&graph, NOW_MS).kind(), DecisionKind::Miss);
+    }
+    let decision = ask.decide(&graph, NOW_MS);
+    let small = Graph::open(None, Settings { max_answer_bytes: 300, ..settings() }, NOW_MS).unwrap();
+    let decision_small = ask.decide(&small, NOW_MS);
+    assert_eq!(
+        ask.settle(&small, &decision_small, 200, &answer_json(&"x".repeat(300)), true, NOW_MS),
+        "too_large"
+    );
+    for header in [("x-zlrs-decision", "hit;route=same"), ("x-zero-layer-bypass", "true")] {
+        let headers = [("content-type", "application/json"), header];
+        assert_eq!(wire::settle(&graph, &decision, 200, &headers, &whole, true, NOW_MS), "upstream_replay");
+    }
+    assert_eq!(wire::settle(&graph, &decision, 200, &[], &whole, true, NOW_MS), "malformed:content-type");
+}
+
+#[test]
+fn a_withdrawn_answer_is_gone_and_a_fresh_one_may_follow() {
+    let folder = tempfile::tempdir().unwrap();
+    for graph in [memory(), on_disk(&folder.path().join("graph"))] {
+        let ask = Ask::default();
+        teach(&graph, &ask, &answer_json("wrong"), NOW_MS);
+        let hit = ask.decide(&graph, NOW_MS + 2);
+        assert_eq!(hit.kind(), DecisionKind::Hit);
+        graph.withdraw(&hit, NOW_MS + 3, "test").unwrap();
+        assert_eq!(ask.decide(&graph, NOW_MS + 4).kind(), DecisionKind::Miss);
+        // The answer of a request from before the withdrawal is not taken; one from after it is.
+        assert_eq!(
+            ask.settle(&graph, &ask.decide(&graph, NOW_MS + 3), 200, &answer_json("x"), true, NOW_MS + 3),
+            "tombstoned"
+        );
+        assert_eq!(teach(&graph, &ask, &answer_json("right"), NOW_MS + 10), "stored");
+        assert_eq!(ask.decide(&graph, NOW_MS + 12).kind(), DecisionKind::Hit);
+        assert_eq!(graph.purge(Purge::All).unwrap(), 1);
+        assert_eq!(ask.decide(&graph, NOW_MS + 13).kind(), DecisionKind::Miss);
+    }
+}
+
+#[test]
+fn a_graph_survives_a_restart_but_its_credentials_must_be_proven_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("graph");
+    let ask = Ask::default();
+    let graph = on_disk(&directory);
+    teach(&graph, &ask, &answer_json("kept"), NOW_MS);
+    drop(graph);
+    let graph = on_disk(&directory);
+    assert!(kind(&graph, &ask, NOW_MS + 1).ends_with("reason=credential_unproven"));
+    let other = Ask { text: "Something else".into(), ..ask.clone() };
+    teach(&graph, &other, &answer_json("x"), NOW_MS + 2);
+    assert!(kind(&graph, &ask, NOW_MS + 3).starts_with("hit"));
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_bypassed_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, b"").unwrap();
+    let graph = on_disk(&file.join("graph"));
+    assert!(graph.state().starts_with("bypass: the graph directory"), "{}", graph.state());
+    assert_eq!(graph.notices().len(), 1);
+    let ask = Ask::default();
+    let decision = ask.decide(&graph, NOW_MS);
+    assert_eq!(decision.header(), "skipped;reason=store_unavailable");
+    assert_eq!(ask.settle(&graph, &decision, 200, &answer_json("x"), true, NOW_MS), "store_unavailable");
+    // What is not eligible anyway keeps its own reason.
+    let hot = Ask { temperature: Some(1.0), ..ask.clone() };
+    assert_eq!(hot.decide(&graph, NOW_MS).header(), "skipped;reason=temperature_high");
+
+    let directory = folder.path().join("graph");
+    let graph = on_disk(&directory);
+    teach(&graph, &ask, &answer_json("x"), NOW_MS);
+    fs::remove_file(directory.join("graph.sqlite3")).unwrap();
+    assert_eq!(ask.decide(&graph, NOW_MS + 2).kind(), DecisionKind::Miss);
+    assert_eq!(kind(&graph, &ask, NOW_MS + 3), "skipped;reason=store_unavailable");
+    assert!(graph.state().contains("deleted or replaced"));
+    assert!(graph.withdraw(&decision, NOW_MS, "test").is_ok(), "a skipped request has nothing to withdraw");
+}
+
+#[test]
+fn secrets_and_texts_stand_nowhere_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("graph");
+    let graph = on_disk(&directory);
+    let ask = Ask {
+        api_key: "sk-canary-0123456789".into(),
+        text: "canary-ask-text".into(),
+        system: Some("canary-system-text".into()),
+        headers: vec![("authorization", "Bearer canary-bearer"), ("x-tenant", "canary-header")],
+        query: "canary-query".into(),
+        ..Ask::default()
+    };
+    assert_eq!(teach(&graph, &ask, &answer_json("the answer itself"), NOW_MS), "stored");
+    assert_eq!(ask.decide(&graph, NOW_MS + 2).kind(), DecisionKind::Hit);
+    let unknown = Ask { unknown_field: Some("canary-field"), ..ask.clone() };
+    let skipped = unknown.decide(&graph, NOW_MS + 3);
+    assert_eq!(skipped.kind(), DecisionKind::Skipped);
+    graph.flush().unwrap();
+    let notices = graph.notices().join("\n");
+    assert!(!notices.contains("canary"));
+    assert!(!format!("{skipped:?}").contains("sk-canary"));
+    let mut files = Vec::new();
+    let mut folders = vec![directory];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    assert!(files.len() >= 4, "{files:?}");
+    let mut answers = 0;
+    for file in files {
+        let bytes = fs::read(&file).unwrap();
+        assert!(!bytes.windows(6).any(|window| window == b"canary"), "{}", file.display());
+        answers += usize::from(bytes.windows(17).any(|window| window == b"the answer itself"));
+    }
+    assert!(answers > 0, "the search finds what is there");
+}
+
+#[test]
+fn an_audit_record_repeats_its_decision() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = on_disk(&folder.path().join("graph"));
+    let ask = Ask::default();
+    let mut expected = Vec::new();
+    teach(&graph, &ask, &answer_json("x"), NOW_MS);
+    for (ask, now_ms) in [
+        (ask.clone(), NOW_MS + 2),
+        (Ask { temperature: None, ..ask.clone() }, NOW_MS + 3),
+        (Ask { text: "new".into(), ..ask.clone() }, NOW_MS + 4),
+        (ask.clone(), NOW_MS + 30 * HOUR_MS),
+        (ask.clone(), NOW_MS + HOUR_MS),
+    ] {
+        let decision = ask.decide(&graph, now_ms);
+        assert!(decision.audit().starts_with("aud_"));
+        expected.push((
+            decision.audit().to_owned(),
+            decision.kind(),
+            decision.refusal().map(|refusal| refusal.reason),
+        ));
+    }
+    graph.flush().unwrap();
+    let path = graph.audit_path().unwrap().to_owned();
+    verify_audit(&path, None).unwrap();
+    let lines: Vec<Value> =
+        fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (id, kind, reason) in expected {
+        let record = lines.iter().find(|line| line["body"]["id"] == id.as_str()).unwrap();
+        let inputs: Inputs = serde_json::from_value(record["body"]["inputs"].clone()).unwrap();
+        let outcome: Outcome = decide(&inputs);
+        assert_eq!((outcome.kind(), outcome.refusal().map(|refusal| refusal.reason)), (kind, reason));
+        assert_eq!(record["body"]["outcome"], kind.name());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Nothing that comes from outside makes the graph panic, or hit where nothing was stored.
+    #[test]
+    fn any_bytes_are_decided(body in prop::collection::vec(any::<u8>(), 0..300), name in "[ -~]{0,20}", value in prop::collection::vec(any::<u8>(), 0..40)) {
+        let graph = memory();
+        let headers = [(name.as_bytes(), value.as_slice())];
+        let decision = wire::decide_raw(&graph, "/v1/messages", &headers, &body, NOW_MS);
+        prop_assert_eq!(decision.kind(), DecisionKind::Skipped);
+        prop_assert!(decision.header().bytes().all(|byte| (0x20..0x7f).contains(&byte)));
+        let said = wire::settle(&graph, &decision, 200, &[("content-type", "application/json")], &body, true, NOW_MS);
+        prop_assert!(said != "stored");
+    }
+}
