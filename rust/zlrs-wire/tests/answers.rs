@@ -411,7 +411,8 @@ proptest! {
         for protocol in [Protocol::Messages, Protocol::Chat] {
             let answer = Answer::from_stream(protocol, &stream);
             if barrier(&answer).is_none() {
-                prop_assert!(replay(protocol, &answer.message.to_json(), Form::Stream { include_usage: false }, FRESH).is_ok());
+                let form = Form::Stream { include_usage: false };
+                prop_assert!(replay(protocol, &answer.message.to_json(), form, FRESH).is_ok());
             }
             let _ = Answer::from_json(protocol, &bytes);
         }
