@@ -141,7 +141,7 @@ class Engine:
                 return core.encode(prompt)
             turns = [_turn(message) for message in prompt]
             if turns and turns[-1][0] == "assistant":
-                return core.render(turns[:-1]) + core.encode(turns[-1][1])
+                return core.render(turns[:-1]) + _without_bos(core, turns[-1][1])
             return core.render(turns)
         except _core.CoreError as error:
             reraise(error)
@@ -250,6 +250,11 @@ def _served_name(given: str, path: Path) -> str:
     """The name a server shows: what was asked for, or the file's stem for paths and URLs."""
     is_file = given.endswith(".gguf") or os.sep in given or Path(given) == path
     return path.stem if is_file else given
+
+
+def _without_bos(core: NativeEngine, text: str) -> list[int]:
+    """Ids of a text in the middle of a prompt: `encode` begins with BOS where the model asks for one."""
+    return core.encode(text)[len(core.encode("")) :]
 
 
 def _turn(message: Message | Mapping[str, str]) -> tuple[str, str]:

@@ -38,11 +38,22 @@ def image() -> dict[str, object]:
         ({"messages": [USER, {"role": "tool", "content": "x"}]}, "messages.1.role"),
         ({"messages": [{"role": "user", "content": [image()]}]}, "messages.0.content.0.type"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": []}]}]},
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": []}]}
+                ]
+            },
             "messages.0.content.0.type",
         ),
         (
-            {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "n", "input": {}}]}]},
+            {
+                "messages": [
+                    {
+                        "role": "assistant",
+                        "content": [{"type": "tool_use", "id": "t", "name": "n", "input": {}}],
+                    }
+                ]
+            },
             "messages.0.content.0.type",
         ),
         ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages.0.content.0.text"),
@@ -90,7 +101,11 @@ async def test_messages_bodies(served: Served, change: dict[str, object], param:
         ({"messages": [{"role": "assistant", "content": None, "tool_calls": [{}]}]}, "messages.0"),
         ({"messages": [{"role": "user", "content": None}]}, "messages.0.content"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}
+                ]
+            },
             "messages.0.content.0.type",
         ),
         ({"tools": [{}]}, "tools"),
@@ -209,7 +224,8 @@ async def test_a_body_that_never_comes_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "path", "body"), [("messages", "/v1/messages", MESSAGES), ("chat", "/v1/chat/completions", CHAT)]
+    ("protocol", "path", "body"),
+    [("messages", "/v1/messages", MESSAGES), ("chat", "/v1/chat/completions", CHAT)],
 )
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_prompt_over_the_window(
@@ -272,7 +288,9 @@ async def test_paths_and_methods(served: Served, method: str, path: str, status:
 
 
 async def test_our_headers_are_checked_before_the_body_is_read(served: Served) -> None:
-    async with served.client.post("/v1/messages", json=MESSAGES, headers={"X-ZLRS-Compute": "fast"}) as response:
+    async with served.client.post(
+        "/v1/messages", json=MESSAGES, headers={"X-ZLRS-Compute": "fast"}
+    ) as response:
         error = (await response.json())["error"]
         assert response.status == 400
     assert "X-ZLRS-Compute" in error["message"]
@@ -281,7 +299,9 @@ async def test_our_headers_are_checked_before_the_body_is_read(served: Served) -
 
 
 async def test_cache_only_without_a_graph_is_a_miss(served: Served) -> None:
-    async with served.client.post("/v1/messages", json=MESSAGES, headers={"X-ZLRS-Cache-Only": "true"}) as response:
+    async with served.client.post(
+        "/v1/messages", json=MESSAGES, headers={"X-ZLRS-Cache-Only": "true"}
+    ) as response:
         assert response.status == 504
         assert (await response.json())["error"]["type"] == "cache_only_miss"
 

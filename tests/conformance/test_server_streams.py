@@ -77,7 +77,10 @@ async def opening(response: ClientResponse, until: bytes) -> bytes:
 
 async def test_usage_is_exact_before_the_first_step() -> None:
     script = Script(reply="never ends", hold_before=frozenset({0}))
-    async with serving(script) as served, served.client.post("/v1/messages", json=body("/v1/messages")) as response:
+    async with (
+        serving(script) as served,
+        served.client.post("/v1/messages", json=body("/v1/messages")) as response,
+    ):
         start = await opening(response, b"event: ping")
         first = parse_events(start.decode())[0].json
         message = first["message"]
@@ -95,7 +98,10 @@ async def test_usage_is_exact_before_the_first_step() -> None:
 async def test_silence_is_broken_by_pings_until_the_end(path: str, ping: bytes) -> None:
     script = Script(reply="abc", hold_before=frozenset({0}))
     settings = ServerSettings(ping_seconds=0.02)
-    async with serving(script, server=settings) as served, served.client.post(path, json=body(path)) as response:
+    async with (
+        serving(script, server=settings) as served,
+        served.client.post(path, json=body(path)) as response,
+    ):
         seen = b""
         while seen.count(ping) < 4:
             seen += await response.content.readany()

@@ -24,6 +24,13 @@ VOCABULARY = 0x110005
 DRAWN_SEED = 4242
 
 
+def core_error(kind: str, message: str) -> CoreError:
+    """An error as the native module raises it."""
+    error = CoreError(kind, message)
+    error.type, error.message = kind, message
+    return error
+
+
 @dataclass
 class Delta:
     text: str
@@ -154,7 +161,7 @@ class FakeEngine:
     def render(self, messages: Sequence[tuple[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
         self.rendered.append(list(messages))
         if self.script.template_error is not None:
-            raise CoreError(*self.script.template_error)
+            raise core_error(*self.script.template_error)
         ids = []
         for role, content in messages:
             ids += [ROLE_IDS[role], *self.encode(content), END_OF_TURN]
@@ -182,11 +189,11 @@ class FakeEngine:
         }  # fmt: skip
         self.submitted.append(options)
         if self.script.refuse is not None:
-            raise CoreError(*self.script.refuse)
+            raise core_error(*self.script.refuse)
         generation = FakeGeneration(ids, options)
         with self._work:
             if len(self._queue) >= self.queue_limit:
-                raise CoreError(
+                raise core_error(
                     "overloaded_error", f"{len(self._queue)} requests wait, the limit is {self.queue_limit}"
                 )
             self._queue.append(generation)
@@ -195,7 +202,12 @@ class FakeEngine:
         return generation
 
     def statistics(self) -> dict[str, int]:
-        return {"queued": len(self._queue), "running": self._running, "tokens_decoded": self._decoded}
+        return {
+            "kv_blocks_total": -(-self.context_tokens // 16),
+            "queued": len(self._queue),
+            "running": self._running,
+            "tokens_decoded": self._decoded,
+        }
 
     def close(self) -> None:
         with self._work:
@@ -235,7 +247,7 @@ class FakeEngine:
                 reason, matched = "cancelled", None
                 break
             if script.fail_before == number:
-                generation.push(CoreError(*script.error))
+                generation.push(core_error(*script.error))
                 return
             generation.push(Delta(character, [ord(character)]))
             sent += 1

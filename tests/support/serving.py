@@ -15,6 +15,7 @@ from zlrs.engine import Engine
 from zlrs.server.access import Keys
 from zlrs.server.app import create_app
 from zlrs.server.context import ServerContext
+from zlrs.server.receipts import ModelFacts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -57,7 +58,7 @@ async def serving(
     )
     context = ServerContext(config, Keys(keys), graph=graph)
     if loaded:
-        context.engine_loaded(engine)
+        context.engine_loaded(engine, ModelFacts.of_engine(engine))
     runner = web.AppRunner(
         create_app(context), handler_cancellation=True, access_log=None, shutdown_timeout=1
     )

@@ -31,10 +31,14 @@ def test_without_any_layer_everything_is_default(tmp_path: Path, home: dict[str,
 
 
 def test_later_layers_win_and_are_named(tmp_path: Path, home: dict[str, str]) -> None:
-    user = write(tmp_path / "xdg" / "zlrs", "[server]\nport = 1\nhost = '::1'\nqueue_limit = 3\nping_seconds = 5\n")
+    user = write(
+        tmp_path / "xdg" / "zlrs", "[server]\nport = 1\nhost = '::1'\nqueue_limit = 3\nping_seconds = 5\n"
+    )
     project = write(tmp_path, "[server]\nport = 2\nqueue_limit = 4\nping_seconds = 6\n")
     environment = {**home, "ZLRS_SERVER_PORT": "3", "ZLRS_SERVER_QUEUE_LIMIT": "5"}
-    config, origins = load(environment=environment, folder=tmp_path, flags={"server.port": 4, "server.host": None})
+    config, origins = load(
+        environment=environment, folder=tmp_path, flags={"server.port": 4, "server.host": None}
+    )
     assert (config.server.host, origins["server.host"]) == ("::1", str(user))
     assert (config.server.ping_seconds, origins["server.ping_seconds"]) == (6.0, str(project))
     expected = (5, "environment ZLRS_SERVER_QUEUE_LIMIT")
@@ -75,7 +79,9 @@ def test_wrong_settings_name_file_key_and_way_out(
     assert suggestion in caught.value.suggestion
 
 
-def test_an_error_in_an_overridden_layer_is_an_error_all_the_same(tmp_path: Path, home: dict[str, str]) -> None:
+def test_an_error_in_an_overridden_layer_is_an_error_all_the_same(
+    tmp_path: Path, home: dict[str, str]
+) -> None:
     write(tmp_path, "[server]\nport = 'a'\n")
     with pytest.raises(ConfigError):
         load(environment=home, folder=tmp_path, flags={"server.port": 1})

@@ -51,13 +51,21 @@ def test_malformed_json_names_its_place(body: bytes, place: str) -> None:
         ({"messages": [1]}, "messages.0", "expected `object`, got `int`"),
         ({"messages": [{"content": "x"}]}, "messages.0.role", "field required"),
         ({"messages": [{"role": "user"}]}, "messages.0.content", "field required"),
-        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content", "expected `str or array`, got `int`"),
+        (
+            {"messages": [{"role": "user", "content": 5}]},
+            "messages.0.content",
+            "expected `str or array`, got `int`",
+        ),
         (
             {"messages": [GOOD["messages"][0], {"role": "user", "content": [{"type": "text", "text": 4}]}]},
             "messages.1.content.0.text",
             "expected `str`, got `int`",
         ),
-        ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages.0.content.0.type", "field required"),
+        (
+            {"messages": [{"role": "user", "content": [{"text": "x"}]}]},
+            "messages.0.content.0.type",
+            "field required",
+        ),
         ({"max_tokens": 1.5}, "max_tokens", "expected `int`, got `float`"),
         ({"max_tokens": "5"}, "max_tokens", "expected `int`, got `str`"),
         ({"temperature": True}, "temperature", "expected `float`, got `bool`"),
@@ -97,7 +105,9 @@ def test_any_bytes_give_a_refusal_or_a_request(body: bytes) -> None:
 @given(st.integers(0, 400), st.integers(0, 255))
 def test_any_changed_byte_gives_a_refusal_or_a_request(place: int, value: int) -> None:
     body = bytearray(
-        json.dumps({**GOOD, "temperature": 0.5, "stop_sequences": ["a"], "stream": True, "logit_bias": {"5": 1}}).encode()
+        json.dumps(
+            {**GOOD, "temperature": 0.5, "stop_sequences": ["a"], "stream": True, "logit_bias": {"5": 1}}
+        ).encode()
     )
     body[place % len(body)] = value
     for kind in (MessagesRequest, ChatRequest):

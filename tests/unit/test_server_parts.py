@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEY = "a-key-of-sixteen-characters"
-FACTS = ModelFacts("m", "Q4_1", "0123456789abcdef" * 4, layers=30, context_tokens=64, vocabulary=100)
+FACTS = ModelFacts(
+    "m", "Q4_1", "0123456789abcdef" * 4, layers=30, context_tokens=64, vocabulary=100, kv_tokens=64
+)
 
 
 def test_ids_are_version_7_and_sort_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +85,9 @@ def test_keys_file(tmp_path: Path) -> None:
     assert not Keys.from_file(None)
 
 
-@pytest.mark.parametrize("text", ["", "# only a comment\n", "short\n", "has a blank in the middle\n", "schlüssel-mit-umlaut\n"])
+@pytest.mark.parametrize(
+    "text", ["", "# only a comment\n", "short\n", "has a blank in the middle\n", "schlüssel-mit-umlaut\n"]
+)
 def test_keys_that_cannot_be_used(tmp_path: Path, text: str) -> None:
     path = tmp_path / "keys"
     path.write_text(text, encoding="utf-8")
@@ -155,7 +159,9 @@ def asked(**headers: str) -> CIMultiDict[str]:
 def test_without_headers_everything_is_default() -> None:
     parsed = parse(asked())
     assert parsed.mode == "exact"
-    assert not (parsed.historical or parsed.diagnostic or parsed.no_graph or parsed.cache_only or parsed.include)
+    assert not (
+        parsed.historical or parsed.diagnostic or parsed.no_graph or parsed.cache_only or parsed.include
+    )
     assert parsed.values == {rule.canonical: rule.default for rule in RULES}
 
 

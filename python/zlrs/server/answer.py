@@ -207,10 +207,13 @@ def _with_limits(
     room = context.facts.context_tokens - tokens
     settings = context.config.server
     wanted = options.get("max_tokens")
-    complete: GenerateOptions = {**options, "max_tokens": min(wanted or settings.default_max_tokens, room)}
+    if wanted is None:
+        # Without a wish, take what fits; a wish beyond the KV memory is refused by the engine, with numbers.
+        wanted = max(1, min(settings.default_max_tokens, context.facts.kv_tokens - tokens))
+    complete: GenerateOptions = {**options, "max_tokens": min(wanted, room)}
     if settings.deadline_seconds is not None:
         complete["deadline_ms"] = int(settings.deadline_seconds * SECOND_MS)
-    return complete, (wanted or settings.default_max_tokens) > room
+    return complete, wanted > room
 
 
 def _require_complete(finish: Finish) -> None:

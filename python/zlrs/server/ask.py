@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 
 STOP_COUNT = 64
-STOP_LENGTH = 1024
+STOP_BYTES = 1024
 SEED_LIMIT = (1 << 63) - 1
 COUNT_LIMIT = 1 << 31
 DROPPED_BLOCKS = frozenset({"thinking", "redacted_thinking"})
@@ -95,9 +95,9 @@ def stop_texts(name: str, given: str | Sequence[str] | None, limit: int) -> tupl
     for index, text in enumerate(texts):
         if not text:
             raise invalid("a stop sequence must not be empty", param=f"{name}.{index}")
-        if len(text) > STOP_LENGTH:
+        if (size := len(text.encode())) > STOP_BYTES:
             raise invalid(
-                f"a stop sequence may have {STOP_LENGTH} characters (given {len(text)})",
+                f"a stop sequence may have {STOP_BYTES} bytes (given {size})",
                 param=f"{name}.{index}",
             )
     return texts
@@ -122,7 +122,7 @@ def sampling(
     in_range("top_p", top_p, 0.0, 1.0, above=True)
     in_range("top_k", top_k, 0, COUNT_LIMIT)
     in_range("min_p", min_p, 0.0, 1.0)
-    in_range("repetition_penalty", repetition_penalty, 0.0, 10.0, above=True)
+    in_range("repetition_penalty", repetition_penalty, 0.1, 10.0)
     in_range("seed", seed, -SEED_LIMIT, SEED_LIMIT)
     options["temperature"] = 1.0 if temperature is None else temperature
     options["top_p"] = 1.0 if top_p is None else top_p

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ROLES = ("system", "developer", "user", "assistant")
 TEMPERATURE_LIMIT = 2.0
 BIAS_LIMIT = 100.0
-BIAS_COUNT = 4096
+BIAS_COUNT = 1024
 
 
 def parse(body: bytes) -> tuple[ChatRequest, tuple[str, ...]]:

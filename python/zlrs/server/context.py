@@ -14,7 +14,6 @@ from zlrs.server.access import HostNames, Keys
 from zlrs.server.admission import Admission
 from zlrs.server.errors import Refusal, unavailable
 from zlrs.server.metrics import Metrics
-from zlrs.server.receipts import ModelFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from zlrs.config import Config
     from zlrs.engine import Engine
     from zlrs.server.graph_front import GraphFront
+    from zlrs.server.receipts import ModelFacts
     from zlrs.streams import AsyncStream
 
 LOADING_RETRY_SECONDS = 2
@@ -67,9 +67,9 @@ class ServerContext:
         self.hosts = HostNames(server.host, server.allowed_hosts)
         self.admission = Admission(server.queue_limit, self.monotonic)
 
-    def engine_loaded(self, engine: Engine) -> None:
+    def engine_loaded(self, engine: Engine, facts: ModelFacts) -> None:
         """The model is there: answer requests from now on."""
-        self._facts = ModelFacts.of(engine.name, engine.info)
+        self._facts = facts
         self._engine = engine
         self.loaded_at = self.wall()
         if self.state is State.STARTING:

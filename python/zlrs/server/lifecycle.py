@@ -19,6 +19,7 @@ from zlrs.server.context import ServerContext, State
 from zlrs.server.errors import Refusal
 from zlrs.server.graph_front import GraphFront
 from zlrs.server.log import log
+from zlrs.server.receipts import ModelFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,13 +129,15 @@ async def _load(context: ServerContext, load: Load, open_graph: OpenGraph | None
 
     try:
         engine = await asyncio.to_thread(load, progress)
+        # In a thread too: the first look at the facts sums the file.
+        facts = await asyncio.to_thread(ModelFacts.of_engine, engine)
         if open_graph is not None:
             graph = await asyncio.to_thread(open_graph)
-            context.graph = GraphFront(graph, f"zlrs:{engine.info['file_sha256']}", context.wall)
+            context.graph = GraphFront(graph, f"zlrs:{facts.file_sha256}", context.wall)
     except BaseException:
         context.state = State.FAILED
         raise
-    context.engine_loaded(engine)
+    context.engine_loaded(engine, facts)
 
 
 def _watch_signals() -> asyncio.Event:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zlrs.engine import Engine
     from zlrs.results import Finish
     from zlrs.server.headers import RequestHeaders
 
@@ -20,6 +21,8 @@ HISTORICAL = {
     "X-ZLRS-Latency": "X-Anthropic-Hardware-Latency",
 }
 SUM_DIGITS = 12
+BLOCK_TOKENS = 16
+"""Tokens of one block of KV memory."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +35,20 @@ class ModelFacts:
     layers: int
     context_tokens: int
     vocabulary: int
+    kv_tokens: int
 
     @classmethod
-    def of(cls, name: str, info: Mapping[str, str | int | bool]) -> ModelFacts:
-        """From `Engine.name` and `Engine.info`. The name may come from a file, so it is made header-safe."""
+    def of_engine(cls, engine: Engine) -> ModelFacts:
+        """From what the engine says. Names may come from a file, so they are made header-safe."""
+        info = engine.info
         return cls(
-            name=header_safe(name),
+            name=header_safe(engine.name),
             quantization=header_safe(str(info["quantization"])),
             file_sha256=str(info["file_sha256"]),
             layers=int(info["layers"]),
             context_tokens=int(info["context_tokens"]),
             vocabulary=int(info["vocabulary"]),
+            kv_tokens=engine.statistics["kv_blocks_total"] * BLOCK_TOKENS,
         )
 
     @property
