@@ -2,7 +2,7 @@
 
 use crate::matrix::expect_length;
 use crate::naive;
-use crate::output::{Columns, share};
+use crate::output::{Columns, run_shares};
 use crate::{Isa, KernelError, Matrix, Pool, Scratch};
 
 /// `out[r] = W x[r]` (`+ bias`) for each of `rows` rows: `x` is `[rows][W.cols]`, `bias` `[W.rows]`, `out`
@@ -75,8 +75,8 @@ fn naive_product(
     let row_bytes = weights.data().len() / weights.rows();
     let columns = Columns::new(out, weights.rows());
     let activations = &*activations;
-    pool.run(&|worker| {
-        for i in share(weights.rows(), pool.threads(), worker) {
+    run_shares(pool, weights.rows(), x.len().saturating_mul(weights.rows()), &|shares| {
+        for i in shares {
             let bytes = &weights.data()[i * row_bytes..(i + 1) * row_bytes];
             naive::matmul::product_row(tensor_type, bytes, x, activations, |row, value| {
                 // SAFETY: column i exists in every row and belongs to this worker alone, one at a time.

@@ -1,9 +1,10 @@
-//! A result matrix that several workers fill at once, each its own columns.
+//! A result matrix that several workers fill at once, each its own columns, and how they share the work.
 #![expect(
     unsafe_code,
     reason = "disjoint parts of rows cannot be handed out by safe slicing without allocating"
 )]
 
+use crate::{KernelError, Pool};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -42,8 +43,27 @@ impl<'a> Columns<'a> {
 }
 
 /// The part of `total` items that `worker` of `workers` takes: contiguous, in order, sizes within one.
-pub(crate) fn share(total: usize, workers: usize, worker: usize) -> Range<usize> {
+fn share(total: usize, workers: usize, worker: usize) -> Range<usize> {
     // 128 bits, so that no product overflows.
     let at = |w: usize| (total as u128 * w as u128 / workers as u128) as usize;
     at(worker)..at(worker + 1)
+}
+
+/// Multiply-adds below which a product stays on the calling thread: a few microseconds of work, about what
+/// waking a sleeping worker costs.
+const SMALL_WORK: usize = 1 << 17;
+
+/// Runs `job` over `items` in contiguous shares, one a worker; all on the calling thread if the whole is only
+/// `work` multiply-adds and that is little. Who computes an item changes nothing in it.
+pub(crate) fn run_shares(
+    pool: &Pool,
+    items: usize,
+    work: usize,
+    job: &(dyn Fn(Range<usize>) + Sync),
+) -> Result<(), KernelError> {
+    if work < SMALL_WORK {
+        pool.run_alone(&|| job(0..items))
+    } else {
+        pool.run(&|worker| job(share(items, pool.threads(), worker)))
+    }
 }

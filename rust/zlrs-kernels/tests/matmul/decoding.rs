@@ -24,36 +24,35 @@ fn encode(tensor_type: TensorType, random: &mut Random) -> (Vec<u8>, Vec<f64>) {
     let scales: Vec<usize> = (0..16).map(|_| random.below(64)).collect();
     let minima: Vec<usize> = (0..8).map(|_| random.below(64)).collect();
     let mut bytes = Vec::new();
-    let value: Box<dyn Fn(usize) -> f64>;
     let q_at = {
         let q = q.clone();
         move |k: usize| q[k] as f64
     };
     let nibble_pairs =
         |q: &[usize]| (0..16).map(|j| (q[j] % 16 + 16 * (q[j + 16] % 16)) as u8).collect::<Vec<_>>();
-    match tensor_type {
+    let value: Box<dyn Fn(usize) -> f64> = match tensor_type {
         TensorType::Q4_0 => {
             bytes.extend(d_bits.to_le_bytes());
             bytes.extend(nibble_pairs(&q));
-            value = Box::new(move |k| d * (q_at(k) - 8.0));
+            Box::new(move |k| d * (q_at(k) - 8.0))
         }
         TensorType::Q4_1 => {
             bytes.extend(d_bits.to_le_bytes());
             bytes.extend(m_bits.to_le_bytes());
             bytes.extend(nibble_pairs(&q));
-            value = Box::new(move |k| d * q_at(k) + m);
+            Box::new(move |k| d * q_at(k) + m)
         }
         TensorType::Q5_0 => {
             bytes.extend(d_bits.to_le_bytes());
             let high: u32 = (0..32).map(|k| ((q[k] / 16) as u32) << k).sum();
             bytes.extend(high.to_le_bytes());
             bytes.extend(nibble_pairs(&q));
-            value = Box::new(move |k| d * (q_at(k) - 16.0));
+            Box::new(move |k| d * (q_at(k) - 16.0))
         }
         TensorType::Q8_0 => {
             bytes.extend(d_bits.to_le_bytes());
             bytes.extend(q.iter().map(|&q| q as u8));
-            value = Box::new(move |k| d * f64::from(q[k] as u8 as i8));
+            Box::new(move |k| d * f64::from(q[k] as u8 as i8))
         }
         TensorType::Q4K | TensorType::Q5K => {
             bytes.extend(d_bits.to_le_bytes());
@@ -67,7 +66,7 @@ fn encode(tensor_type: TensorType, random: &mut Random) -> (Vec<u8>, Vec<f64>) {
             for c in 0..4 {
                 bytes.extend((0..32).map(|l| (q[64 * c + l] % 16 + 16 * (q[64 * c + 32 + l] % 16)) as u8));
             }
-            value = Box::new(move |k| d * scales[k / 32] as f64 * q_at(k) - m * minima[k / 32] as f64);
+            Box::new(move |k| d * scales[k / 32] as f64 * q_at(k) - m * minima[k / 32] as f64)
         }
         _ => {
             for half in 0..2 {
@@ -81,9 +80,9 @@ fn encode(tensor_type: TensorType, random: &mut Random) -> (Vec<u8>, Vec<f64>) {
             let signed: Vec<i8> = scales.iter().map(|s| (4 * s) as u8 as i8).collect();
             bytes.extend(signed.iter().map(|&s| s as u8));
             bytes.extend(d_bits.to_le_bytes());
-            value = Box::new(move |k| d * f64::from(signed[k / 16]) * (q_at(k) - 32.0));
+            Box::new(move |k| d * f64::from(signed[k / 16]) * (q_at(k) - 32.0))
         }
-    }
+    };
     let values = (0..n).map(value).collect();
     (bytes, values)
 }

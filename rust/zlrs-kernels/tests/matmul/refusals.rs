@@ -101,6 +101,9 @@ fn names_of_instruction_sets() {
     let error = Isa::from_name("sse9").unwrap_err().to_string();
     assert!(error.contains("sse9") && error.contains("avx2"), "{error}");
     assert!(Isa::detect().is_available());
+    // Whatever this run's environment says is what selection obeys.
+    let expected = std::env::var("ZLRS_ISA").map_or(Isa::detect(), |name| Isa::from_name(&name).unwrap());
+    assert_eq!(Isa::select().unwrap(), expected);
 }
 
 #[test]

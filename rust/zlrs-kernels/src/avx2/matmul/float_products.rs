@@ -5,7 +5,7 @@
 
 use crate::naive::decode::float_at;
 use crate::naive::dot::FLOAT_LANES;
-use crate::output::{Columns, share};
+use crate::output::{Columns, run_shares};
 use crate::{KernelError, Matrix, Pool, TensorType};
 use std::arch::x86_64::*;
 
@@ -26,13 +26,13 @@ pub(super) unsafe fn product(
     out: &mut [f32],
 ) -> Result<(), KernelError> {
     let task = FloatTask { weights, x, bias, out: &Columns::new(out, weights.rows()) };
-    pool.run(&|worker| {
+    run_shares(pool, weights.rows(), x.len().saturating_mul(weights.rows()), &|rows| {
         // SAFETY: the caller's promise; shares do not overlap.
         unsafe {
             match weights.tensor_type() {
-                TensorType::F32 => task.rows::<Single>(share(weights.rows(), pool.threads(), worker)),
-                TensorType::BF16 => task.rows::<Brain>(share(weights.rows(), pool.threads(), worker)),
-                _ => task.rows::<Half>(share(weights.rows(), pool.threads(), worker)),
+                TensorType::F32 => task.rows::<Single>(rows),
+                TensorType::BF16 => task.rows::<Brain>(rows),
+                _ => task.rows::<Half>(rows),
             }
         }
     })

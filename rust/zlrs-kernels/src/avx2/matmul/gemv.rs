@@ -24,7 +24,7 @@ pub(super) unsafe fn gemv<F: Format>(task: &Task<'_>, strips: Range<usize>) {
     unsafe {
         match task.columns {
             1 => strips_at_once::<F, 2, 1>(task, strips),
-            2 => strips_at_once::<F, 2, 2>(task, strips),
+            2 => strips_at_once::<F, 1, 2>(task, strips),
             3 => strips_at_once::<F, 1, 3>(task, strips),
             4 => strips_at_once::<F, 1, 4>(task, strips),
             5 => strips_at_once::<F, 1, 5>(task, strips),
@@ -36,8 +36,8 @@ pub(super) unsafe fn gemv<F: Format>(task: &Task<'_>, strips: Range<usize>) {
     }
 }
 
-/// C columns. S strips far apart are walked together: one core with one stream of reads does not saturate its
-/// share of memory, several streams do.
+/// C columns. S strips far apart are walked together: one core with one stream of reads may not saturate its
+/// share of memory, two streams do. With two columns and more, arithmetic hides the difference.
 ///
 /// # Safety
 /// As [`gemv`].

@@ -12,7 +12,7 @@ use super::q5_k::Q5K;
 use super::q6_k::Q6K;
 use super::q8_0::Q8_0;
 use super::task::Task;
-use crate::output::{Columns, share};
+use crate::output::{Columns, run_shares};
 use crate::{KernelError, Matrix, Pool, Scratch, TensorType};
 use std::sync::{Mutex, PoisonError};
 
@@ -105,6 +105,7 @@ unsafe fn quantised_product<F: Format>(
 ) -> Result<(), KernelError> {
     let cols = weights.cols();
     let (columns, blocks) = (x.len() / cols, cols / F::BLOCK);
+    let work = x.len().saturating_mul(weights.rows());
     let words = &mut scratch.packed;
     let needed = columns * blocks * F::WORDS;
     if words.len() < needed {
@@ -121,7 +122,8 @@ unsafe fn quantised_product<F: Format>(
     } else {
         let tile_words = F::TILE_COLUMNS * blocks * F::WORDS;
         let tiles = Mutex::new(x.chunks(F::TILE_COLUMNS * cols).zip(words.chunks_mut(tile_words)));
-        pool.run(&|_worker| {
+        // Whoever is free takes the next tile.
+        run_shares(pool, pool.threads(), work, &|_| {
             loop {
                 let next = tiles.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some((x, tile)) = next else { return };
@@ -141,8 +143,7 @@ unsafe fn quantised_product<F: Format>(
         out: &out,
     };
     debug_assert_eq!(task.weights.len(), task.strips() * blocks * F::STRIP_BLOCK);
-    pool.run(&|worker| {
-        let strips = share(task.strips(), pool.threads(), worker);
+    run_shares(pool, task.strips(), work, &|strips| {
         // SAFETY: the caller's promise; shares do not overlap; the matrix was packed as F, and the
         // activations above are one tile for few columns, else tiles of TILE_COLUMNS.
         unsafe { if few { gemv::<F>(&task, strips) } else { F::multiply_many(&task, strips) } }
