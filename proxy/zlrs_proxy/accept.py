@@ -1,4 +1,4 @@
-"""The first room: what is not a request to this sidecar, or is too much of one, ends here, before any buffering."""
+"""The first room: what is no request to this sidecar, or too much of one, ends here, before any buffering."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _TARGET = re.compile(r"/[\x21\x22\x24-\x7e]*\Z|/\Z")
 _DOT_SEGMENT = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|\Z)", re.IGNORECASE)
 _VIA_OURS = re.compile(rb"(?:^|,)\s*1\.[01]\s+zlrs\s*(?=,|\Z)")
 _VIA_LIMIT = 5
+_VERSIONS = frozenset({(1, 0), (1, 1)})
 _LOOPBACK_NAMES = frozenset({"localhost"})
 
 
@@ -41,6 +42,8 @@ def target_of(request: web.BaseRequest) -> Target:
         Refusal: `CONNECT`, absolute, authority or asterisk form, characters outside ASCII, a fragment.
     """
     raw = request.raw_path
+    if request.version not in _VERSIONS:
+        raise Refusal(505, "invalid_request_error", "Only HTTP/1.1 and HTTP/1.0 are spoken here.", close=True)
     if request.method == "CONNECT":
         raise Refusal(
             501, "invalid_request_error", "CONNECT is not supported: this is not a tunnel.", close=True
@@ -71,7 +74,7 @@ def refuse_dot_segments(target: Target) -> None:
 
 
 class HostRule:
-    """Which `Host` values are served. Guards a loopback service against names that resolve to it elsewhere."""
+    """Which `Host` values are served: guards a loopback service against names made to resolve to it."""
 
     def __init__(self, settings: Settings) -> None:
         self._any = "*" in settings.allowed_hosts

@@ -49,8 +49,8 @@ class Access:
         self._digests = tuple(hashlib.sha256(key.encode()).digest() for key in keys)
         if not keys and not is_loopback(settings.host):
             raise SettingsError(
-                f"refusing to listen on {settings.host} without client keys: anyone who reaches it could use the "
-                "upstream and read what is stored. Give --keys-file FILE, or listen on 127.0.0.1"
+                f"refusing to listen on {settings.host} without client keys: anyone who reaches it could use "
+                "the upstream and read what is stored. Give --keys-file FILE, or listen on 127.0.0.1"
             )
         self.upstream_key: str | None = None
         if settings.upstream_key_env is not None:

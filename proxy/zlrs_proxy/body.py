@@ -1,4 +1,4 @@
-"""A request's body: counted while it comes, held as far as the graph needs it, otherwise passed on piece by piece."""
+"""A request's body: counted as it comes, held as far as the graph needs it, else passed on piece by piece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call upstream: opened, read once with a copy to the tap, ended once. It can outlive the client that began it."""
+"""One call upstream: opened, read once with a copy to the tap, ended once. It can outlive its client."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class Call:
         self._idle_seconds = idle_seconds
         self._ended: Callable[[bool], None] | None = ended
         self._answer: aiohttp.ClientResponse | None = None
+        self._closed: asyncio.Future[None] | None = None
         self._watch = Watch()
         self.tap = tap
 
@@ -56,6 +57,11 @@ class Call:
         if self._answer is None:
             self._answer = await asyncio.shield(self._opening)
             self.tap.begin(self._answer.status, self._answer.raw_headers)
+            connection = self._answer.connection
+            if connection is not None and connection.protocol is not None:
+                self._closed = connection.protocol.closed
+            if self._closed is not None:
+                self._closed.add_done_callback(self._connection_lost)
         return self._answer
 
     async def piece(self) -> bytes:
@@ -116,6 +122,15 @@ class Call:
         else:
             self.finish()
 
+    def _connection_lost(self, closed: asyncio.Future[None]) -> None:
+        """Wake the reader. After chunks that are not well framed the library closes and tells nobody."""
+        if not closed.cancelled():
+            closed.exception()
+        if self._answer is not None:
+            content = self._answer.content
+            if not content.is_eof() and content.exception() is None:
+                content.set_exception(aiohttp.ClientPayloadError("the connection was lost"))
+
     def _silent(self) -> None:
         if self._answer is not None:
             self._answer.content.set_exception(_IdleError())
@@ -130,6 +145,9 @@ class Call:
 
     def _end(self, *, whole: bool) -> None:
         self._watch.stop()
+        if self._closed is not None:
+            # The connection outlives this call in the pool; what it holds must not grow with every call.
+            self._closed.remove_done_callback(self._connection_lost)
         if self._ended is not None:
             ended, self._ended = self._ended, None
             ended(whole)

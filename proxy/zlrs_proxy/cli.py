@@ -19,6 +19,8 @@ from zlrs_proxy.store import graph_opener
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from zlrs.config.layers import Value
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 
@@ -49,7 +51,7 @@ def command(argv: Sequence[str]) -> int:
     except (ConfigError, SettingsError) as error:
         return _fail(str(error), EXIT_USAGE)
     except OSError as error:
-        return _fail(_explain(error, options.host, options.port), EXIT_FAILED)
+        return _fail(_explain(error), EXIT_FAILED)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 
@@ -68,7 +70,8 @@ def settings_from(config: Config, options: argparse.Namespace) -> Settings:
     proxy = config.proxy
     if proxy.upstream is None:
         raise SettingsError(
-            "no upstream: give --upstream URL (for example https://api.anthropic.com) or set proxy.upstream in zlrs.toml"
+            "no upstream: give --upstream URL (for example https://api.anthropic.com), "
+            "or set proxy.upstream in zlrs.toml"
         )
     admin_host, admin_port = _address(options.admin) if options.admin is not None else ("127.0.0.1", None)
     return Settings(
@@ -115,12 +118,12 @@ async def _serve(sidecar: Sidecar) -> int:
     return 0
 
 
-def _flags(options: Mapping[str, object]) -> dict[str, str | int | float | bool | list[str] | None]:
-    flags: dict[str, str | int | float | bool | list[str] | None] = {}
+def _flags(options: Mapping[str, object]) -> dict[str, Value]:
+    flags: dict[str, Value] = {}
     for name, key in _CONFIGURED.items():
         value = options.get(name)
         if isinstance(value, (str, int, float, list)):
-            flags[key] = value
+            flags[key] = list(value) if isinstance(value, list) else value
     return flags
 
 
@@ -131,11 +134,11 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def _explain(error: OSError, host: str | None, port: int | None) -> str:
+def _explain(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"{error.strerror or error}. Another program has this port: choose one with --port, or 0 for a free one"
+        return f"{error.strerror or error}. Choose another port with --port, or 0 for a free one"
     if error.errno in {errno.EACCES, errno.EPERM}:
-        return f"not allowed to listen on {host or 'this address'} port {port or ''}. Ports below 1024 need privileges"
+        return f"{error.strerror or error}. Ports below 1024 need privileges; choose one with --port"
     return error.strerror or str(error)
 
 

@@ -26,7 +26,7 @@ def decode(data: bytes, coding: str, limit: int) -> bytes:
         limit: Most bytes that may come out. Work stops there, however much the input promises.
 
     Raises:
-        CodingError: Another coding or several (`content_encoding`), damaged or cut bytes (`content_damaged`),
+        CodingError: Another coding or several (`encoded_body`), damaged or cut bytes (`malformed`),
             or more than `limit` (`too_large`).
     """
     name = coding.strip().lower()
@@ -38,9 +38,14 @@ def decode(data: bytes, coding: str, limit: int) -> bytes:
         return _inflate(data, 16 + zlib.MAX_WBITS, limit)
     if name == "deflate":
         # The standard says zlib; some servers send the raw stream.
-        zlib_header = len(data) >= 2 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
-        return _inflate(data, zlib.MAX_WBITS if zlib_header else -zlib.MAX_WBITS, limit)
-    raise CodingError("content_encoding")
+        return _inflate(data, zlib.MAX_WBITS if _has_zlib_header(data) else -zlib.MAX_WBITS, limit)
+    raise CodingError("encoded_body")
+
+
+def _has_zlib_header(data: bytes) -> bool:
+    """RFC 1950: method 8 in the low half of the first byte, and the first two divisible by 31."""
+    first, second = data[:1], data[1:2]
+    return bool(second) and first[0] & 0x0F == zlib.DEFLATED and (first[0] << 8 | second[0]) % 31 == 0
 
 
 def _inflate(data: bytes, window_bits: int, limit: int) -> bytes:
@@ -51,14 +56,14 @@ def _inflate(data: bytes, window_bits: int, limit: int) -> bytes:
         try:
             out += machine.decompress(rest, limit + 1 - len(out))
         except zlib.error as error:
-            raise CodingError("content_damaged") from error
+            raise CodingError("malformed") from error
         if len(out) > limit:
             raise CodingError("too_large")
         if not machine.eof:
-            raise CodingError("content_damaged")
+            raise CodingError("malformed")
         rest = machine.unused_data
         if not rest:
             return bytes(out)
-        if window_bits < 16:  # only gzip has members
-            raise CodingError("content_damaged")
-    raise CodingError("content_damaged")
+        if window_bits <= zlib.MAX_WBITS:  # only gzip has members
+            raise CodingError("malformed")
+    raise CodingError("malformed")

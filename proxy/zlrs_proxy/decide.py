@@ -1,4 +1,4 @@
-"""The question to the graph: one call with the raw bytes. Whatever goes wrong in it, the request still goes upstream."""
+"""The question to the graph: one call with the raw bytes. When it fails, upstream still answers."""
 
 from __future__ import annotations
 
@@ -133,4 +133,4 @@ class Decider:
         except Exception as error:  # noqa: BLE001 - a graph that fails must not stop the request
             self.failures += 1
             _LOG.warning("graph.decide failed", extra={"fields": {"error": type(error).__name__}})
-            return skipped("graph_error")
+            return skipped("store_unavailable")

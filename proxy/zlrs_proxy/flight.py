@@ -1,4 +1,4 @@
-"""Single flight: of the same asks that arrive together, one goes upstream and the others wait a little for it."""
+"""Single flight: of the same asks that come together, one goes upstream and the others wait a little."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ class Flights:
     """All flights by what they ask."""
 
     def __init__(self) -> None:
-        self._flights: dict[bytes, Flight] = {}
+        self._flights: dict[str, Flight] = {}
 
-    def join(self, key: bytes) -> Flight | None:
+    def join(self, key: str) -> Flight | None:
         """The flight that is under way for this ask."""
         return self._flights.get(key)
 
-    def lead(self, key: bytes) -> Flight:
+    def lead(self, key: str) -> Flight:
         """Begin a flight; there must be none."""
         flight = self._flights[key] = Flight()
         return flight
 
-    def end(self, key: bytes, flight: Flight, outcome: Outcome) -> None:
+    def end(self, key: str, flight: Flight, outcome: Outcome) -> None:
         """End a flight; the next ask begins another."""
         if self._flights.get(key) is flight:
             del self._flights[key]

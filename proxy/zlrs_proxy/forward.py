@@ -1,4 +1,4 @@
-"""The way upstream: one session, nothing decoded, nothing followed, nothing remembered, nothing from the environment."""
+"""The way upstream: one session; nothing decoded, followed, remembered or taken from the environment."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from zlrs_proxy.refuse import Refusal, invalid
 from zlrs_proxy.settings import SettingsError
 
 if TYPE_CHECKING:
+    from multidict import CIMultiDict
     from yarl import URL
 
     from zlrs_proxy.access import Access
@@ -91,7 +92,7 @@ class Forwarder:
         """Close every connection."""
         await self._session.close()
 
-    def _fields(self, headers: RawHeaders) -> dict[str, str]:
+    def _fields(self, headers: RawHeaders) -> CIMultiDict[str]:
         drop = (
             REQUEST_ONLY_HERE if self._settings.upstream_is_zlrs else REQUEST_ONLY_HERE | HISTORICAL_CONTROLS
         )

@@ -1,4 +1,4 @@
-"""Probes and metrics: on the admin address, or under `/zlrs/` on the main one, where they hide no upstream path."""
+"""Probes and metrics: on the admin address, or under `/zlrs/` on the main one: no upstream path is hidden."""
 
 from __future__ import annotations
 

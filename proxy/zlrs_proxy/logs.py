@@ -29,7 +29,7 @@ class JsonLines(logging.Formatter):
     """One record, one line: time, level, logger, event, and the fields given with `extra={"fields": …}`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Render a record. Exceptions are named with their place in the code; their texts may quote requests."""
+        """Render a record. Exceptions appear by name and place: their texts may quote requests."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -70,9 +70,17 @@ def to_text(headers: Iterable[tuple[bytes, bytes]]) -> tuple[CIMultiDict[str], l
     spelling: dict[bytes, str] = {}
     refused: list[str] = []
     for name, value in headers:
-        try:
-            shown = spelling.setdefault(name.lower(), name.decode("ascii"))
-            text.add(shown, value.decode("utf-8"))
-        except UnicodeDecodeError:
-            refused.append(name.decode("ascii", "replace"))
+        shown = spelling.setdefault(name.lower(), name.decode("latin-1"))
+        decoded = _utf8(value)
+        if decoded is None or not shown.isascii():
+            refused.append(shown)
+        else:
+            text.add(shown, decoded)
     return text, refused
+
+
+def _utf8(value: bytes) -> str | None:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None

@@ -125,7 +125,7 @@ class Pipeline:
         """Ask the graph, where this request is one it understands; the verdict is left in the exchange."""
         reason = self._not_for_the_graph(exchange)
         if reason is None and not await body.hold(self._settings.graph_body_limit_bytes):
-            reason = "body_too_large"
+            reason = "too_large"
         if reason is not None or self._decider is None or exchange.target is None:
             exchange.verdict = skipped(reason or self._no_graph_reason)
             return
@@ -144,18 +144,18 @@ class Pipeline:
         receipts = exchange.receipts() if self._settings.receipts else []
         response = replay(verdict.decision, exchange.endpoint, exchange.request_id, receipts)
         if response is None:
-            exchange.verdict = Verdict("skipped", "skipped;reason=replay_error", verdict.audit)
+            exchange.verdict = Verdict("skipped", "skipped;reason=store_corrupt", verdict.audit)
         else:
             exchange.first_byte()
         return response
 
     def _not_for_the_graph(self, exchange: Exchange) -> str | None:
         if exchange.endpoint is Endpoint.OTHER:
-            return "endpoint"
+            return "not_understood"
         if exchange.controls.no_graph:
-            return "no_graph"
+            return "no_graph_header"
         if exchange.controls.multi_modal:
-            return "multi_modal"
+            return "multi_modal_header"
         return self._no_graph_reason if self._decider is None else None
 
     def _count(self, exchange: Exchange, status: int, kind: str) -> None:

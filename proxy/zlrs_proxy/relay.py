@@ -1,8 +1,10 @@
-"""From upstream to client: the same status, headers and bytes, as they come, and an end that says what it was."""
+"""From upstream to client: the same status, headers and bytes, as they come, and an end that tells no lie."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from typing import TYPE_CHECKING
 
 from aiohttp import HttpVersion11
@@ -96,6 +98,9 @@ def break_off(request: web.BaseRequest) -> None:
     if transport is None:
         return
     if request.version < HttpVersion11:
+        raw = transport.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
         return
     transport.close()

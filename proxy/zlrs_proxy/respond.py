@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 class PlainResponse(web.StreamResponse):
     """A response with exactly the headers it was given, plus framing and `Date`.
 
-    The head waits for the first piece of the body, so that both leave in one write; `send_head` sends it alone.
+    The head waits for the first piece of the body, so that both leave in one write.
     """
 
     _send_headers_immediately = False
 
     def __init__(
         self, status: int, reason: str | None, headers: CIMultiDict[str], *, whole: bytes | None = None
-    ):
+    ) -> None:
         super().__init__(status=status, reason=reason, headers=headers)
         self._whole = whole
         if whole is not None:

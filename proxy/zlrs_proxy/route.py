@@ -29,7 +29,7 @@ _UNDERSTOOD = {"/v1/messages": Endpoint.MESSAGES, "/v1/chat/completions": Endpoi
 
 
 def endpoint_of(method: str, target: Target) -> Endpoint:
-    """The exact path and method, or `OTHER`. Spellings that a server might fold together are not understood."""
+    """The exact path and method, else `OTHER`: spellings a server might fold together are not understood."""
     return _UNDERSTOOD.get(target.path, Endpoint.OTHER) if method == "POST" else Endpoint.OTHER
 
 

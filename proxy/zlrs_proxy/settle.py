@@ -1,4 +1,4 @@
-"""After the answer is out: validate, store, compare, count. In a worker thread, bounded, never on the caller's time."""
+"""After the answer is out: validate, store, count. In a worker thread, bounded, not on the caller's time."""
 
 from __future__ import annotations
 

@@ -56,7 +56,8 @@ class Sidecar:
         token = read_keys(settings.admin_token_file)[0] if settings.admin_token_file is not None else None
         if settings.admin_port is not None and token is None and not is_loopback(settings.admin_host):
             raise SettingsError(
-                f"refusing to serve metrics on {settings.admin_host} without a token. Give --admin-token-file FILE"
+                f"refusing to serve metrics on {settings.admin_host} without a token. "
+                "Give --admin-token-file FILE"
             )
         self._open_graph = open_graph
         self._graph: Graph | None = None
@@ -154,7 +155,7 @@ class Sidecar:
                 "the graph cannot be opened; everything is relayed",
                 extra={"fields": {"error": type(error).__name__}},
             )
-            return "graph_unavailable"
+            return "store_unavailable"
         return ""
 
     async def _listen(self, server: Server, host: str, port: int) -> str:

@@ -1,9 +1,8 @@
-"""The way upstream for one request: alone, as the leader of others who ask the same, or waiting behind one."""
+"""One request's way upstream: alone, as the leader of others who ask the same, or waiting behind one."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from typing import TYPE_CHECKING
 
 from zlrs_proxy.call import Call
@@ -81,7 +80,7 @@ class Upward:
                 flight = self._flights.lead(key)
         return await self._forward(exchange, body, url, key, flight)
 
-    async def _follow(self, exchange: Exchange, body: Body, key: bytes, asker: Asker) -> PlainResponse | None:
+    async def _follow(self, exchange: Exchange, body: Body, key: str, asker: Asker) -> PlainResponse | None:
         """Wait behind the same ask; None when this one has to go upstream itself."""
         deadline = exchange.elapsed() + self._settings.follower_seconds
         while (flight := self._flights.join(key)) is not None:
@@ -95,7 +94,7 @@ class Upward:
         return None
 
     async def _forward(
-        self, exchange: Exchange, body: Body, url: URL, key: bytes | None, flight: Flight | None
+        self, exchange: Exchange, body: Body, url: URL, key: str | None, flight: Flight | None
     ) -> PlainResponse:
         call = self._call(exchange, body, url, key, flight)
         response: PlainResponse | None = None
@@ -142,7 +141,7 @@ class Upward:
         else:
             call.leave()
 
-    def _cache_only(self, exchange: Exchange, body: Body, url: URL, key: bytes | None) -> Refusal:
+    def _cache_only(self, exchange: Exchange, body: Body, url: URL, key: str | None) -> Refusal:
         """The refusal of a cache-only miss; what may be stored is fetched on the side."""
         message = "The graph has no answer to this request"
         if key is not None:
@@ -160,9 +159,7 @@ class Upward:
     def _filled(self, _task: asyncio.Task[None]) -> None:
         self._fills -= 1
 
-    def _call(
-        self, exchange: Exchange, body: Body, url: URL, key: bytes | None, flight: Flight | None
-    ) -> Call:
+    def _call(self, exchange: Exchange, body: Body, url: URL, key: str | None, flight: Flight | None) -> Call:
         decision = exchange.verdict.decision
         settler = self._settler
         tap = Tap(self._settings.answer_limit_bytes if decision is not None else 0, exchange.endpoint)
@@ -188,8 +185,13 @@ class Upward:
         return Call(opening, tap, self._settings.idle_seconds, ended)
 
 
-def _key(exchange: Exchange, body: Body) -> bytes | None:
-    """What must be equal for two asks to share a call: the node, which holds the scope, and the very bytes."""
-    if exchange.verdict.kind != "miss" or exchange.verdict.decision is None or not body.complete:
+def _key(exchange: Exchange, body: Body) -> str | None:
+    """What asks that wait for each other share: the node, which is scope and canonical form.
+
+    It only decides who waits. Whether the stored answer is theirs too is the graph's second decision, so that
+    an ask in other words, or as a stream instead of JSON, is never answered by the leader's bytes.
+    """
+    verdict = exchange.verdict
+    if verdict.kind != "miss" or verdict.decision is None or not body.complete:
         return None
-    return hashlib.sha256(exchange.verdict.node.encode() + b"\0" + body.held).digest()
+    return verdict.node or None

@@ -37,8 +37,12 @@ async def test_stream_is_byte_equal_when_split_at_every_byte(start_sidecar, upst
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"])
 async def test_event_stream_forms_pass_verbatim(start_sidecar, upstream, newline) -> None:
     sidecar = await start_sidecar()
-    stream = newline.join([b": comment", b"event: ping", b'data:{"type":"ping"}', b"", b"data: x", b"id: 1", b"", b""])
-    upstream.replies.append(Reply(pieces=[stream[:9], stream[9:]], headers=[("Content-Type", "text/event-stream")]))
+    stream = newline.join(
+        [b": comment", b"event: ping", b'data:{"type":"ping"}', b"", b"data: x", b"id: 1", b"", b""]
+    )
+    upstream.replies.append(
+        Reply(pieces=[stream[:9], stream[9:]], headers=[("Content-Type", "text/event-stream")])
+    )
     got = await sidecar.ask(body=message(stream=True))
     assert got.body == stream
 
@@ -127,7 +131,9 @@ async def test_upstream_errors_pass_unchanged(start_sidecar, upstream) -> None:
 
 async def test_error_event_after_200_is_relayed(start_sidecar, upstream) -> None:
     sidecar = await start_sidecar()
-    fault = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
+    fault = (
+        b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
+    )
     for before in (0, 4):
         events = [*messages_events("hello there")[:before], fault]
         upstream.replies.append(Reply(pieces=events, headers=[("Content-Type", "text/event-stream")]))
@@ -139,7 +145,11 @@ async def test_error_event_after_200_is_relayed(start_sidecar, upstream) -> None
 async def test_headers_travel_in_order_with_spelling_and_repetitions(start_sidecar, upstream) -> None:
     sidecar = await start_sidecar()
     upstream.replies.append(
-        Reply(raw=[b"HTTP/1.1 200 OK\r\nX-Odd-CASE: a\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 2\r\n\r\nok"])
+        Reply(
+            raw=[
+                b"HTTP/1.1 200 OK\r\nX-Odd-CASE: a\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 2\r\n\r\nok"
+            ]
+        )
     )
     sent = (
         b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -151,7 +161,11 @@ async def test_headers_travel_in_order_with_spelling_and_repetitions(start_sidec
     assert b"\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n" in got
     assert b"\r\nContent-Type:" not in got
     assert b"\r\nServer:" not in got
-    names = [(n, v) for n, v in upstream.calls[0].headers if n.lower() in {b"anthropic-beta", b"x-unknown-thing", b"cookie"}]
+    names = [
+        (n, v)
+        for n, v in upstream.calls[0].headers
+        if n.lower() in {b"anthropic-beta", b"x-unknown-thing", b"cookie"}
+    ]
     assert names == [
         (b"anthropic-beta", b"zz-2,aa-1"),
         (b"anthropic-beta", b"custom-9"),
@@ -162,7 +176,9 @@ async def test_headers_travel_in_order_with_spelling_and_repetitions(start_sidec
 
 async def test_nothing_is_made_up_on_the_way_upstream(start_sidecar, upstream) -> None:
     sidecar = await start_sidecar()
-    await raw_exchange(sidecar.port, b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    await raw_exchange(
+        sidecar.port, b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
     assert {name.lower() for name, _ in upstream.calls[0].headers} == {b"host", b"via"}
     assert upstream.calls[0].header("via") == ["1.1 zlrs"]
 
@@ -198,13 +214,15 @@ async def test_any_method_and_path_is_relayed(start_sidecar, upstream, method) -
     got = await sidecar.ask(path, method=method)
     assert (upstream.calls[0].method, upstream.calls[0].path) == (method, path)
     assert got.status == 200
-    assert got.header("x-zlrs-decision") == "skipped;reason=endpoint"
+    assert got.header("x-zlrs-decision") == "skipped;reason=not_understood"
 
 
 async def test_head_keeps_the_length_and_has_no_body(start_sidecar, upstream) -> None:
     sidecar = await start_sidecar()
     upstream.default = lambda _: Reply(raw=[b"HTTP/1.1 200 OK\r\nContent-Length: 123\r\n\r\n"])
-    got = await raw_exchange(sidecar.port, b"HEAD /api/hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    got = await raw_exchange(
+        sidecar.port, b"HEAD /api/hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
     assert b"Content-Length: 123" in got
     assert got.endswith(b"\r\n\r\n")
 
@@ -222,7 +240,9 @@ async def test_http_1_0_client_gets_a_body_that_ends_with_the_connection(start_s
     got = await raw_exchange(
         sidecar.port,
         b"POST /v1/messages HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 88\r\n\r\n"
-        + b'{"model":"m","stream":true,"temperature":1,"messages":[{"role":"user","content":"hi"}]}'.ljust(88),
+        + b'{"model":"m","stream":true,"temperature":1,"messages":[{"role":"user","content":"hi"}]}'.ljust(
+            88
+        ),
     )
     head, _, body = got.partition(b"\r\n\r\n")
     assert b"transfer-encoding" not in head.lower()
@@ -239,7 +259,12 @@ async def test_pings_and_comments_are_relayed_when_they_come(start_sidecar, upst
     sidecar = await start_sidecar()
     ping = b'event: ping\ndata: {"type": "ping"}\n\n'
     upstream.replies.append(
-        Reply(pieces=[ping, b": keep\n\n", ping], gap_s=0.05, then="hang", headers=[("Content-Type", "text/event-stream")])
+        Reply(
+            pieces=[ping, b": keep\n\n", ping],
+            gap_s=0.05,
+            then="hang",
+            headers=[("Content-Type", "text/event-stream")],
+        )
     )
     async with sidecar.session.post(sidecar.url + "/v1/messages", json=message(stream=True)) as response:
         assert await response.content.readexactly(len(ping)) == ping
@@ -249,7 +274,10 @@ async def test_pings_and_comments_are_relayed_when_they_come(start_sidecar, upst
 async def test_headers_do_not_wait_for_the_body(start_sidecar, upstream) -> None:
     sidecar = await start_sidecar()
     upstream.replies.append(
-        Reply(raw=[b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"], then="hang")
+        Reply(
+            raw=[b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"],
+            then="hang",
+        )
     )
     async with sidecar.session.post(sidecar.url + "/v1/messages", json=message(stream=True)) as response:
         assert response.status == 200

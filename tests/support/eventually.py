@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 PATIENCE_S = 5.0
 
 
-async def eventually(holds: Callable[[], object], what: str = "condition", patience_s: float = PATIENCE_S) -> None:
+async def eventually(
+    holds: Callable[[], object], what: str = "condition", patience_s: float = PATIENCE_S
+) -> None:
     """Return as soon as it holds; fail when it does not within the patience."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience_s
