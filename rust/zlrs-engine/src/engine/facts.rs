@@ -14,7 +14,7 @@ pub struct Facts {
     pub name: String,
     /// `llama`, `qwen2`, …
     pub architecture: String,
-    /// The storage type that holds most bytes of weights: `Q4_K`, `Q8_0`, …
+    /// The file's own word for its mix of storage types (`Q4_K_M`), or the type that holds most bytes.
     pub quantization: String,
     /// Length of the file.
     pub file_bytes: u64,
@@ -43,11 +43,12 @@ impl Facts {
         for tensor in file.all() {
             *bytes_by_type.entry(tensor.tensor_type.name()).or_insert(0) += tensor.bytes;
         }
-        let most = bytes_by_type.into_iter().max_by_key(|&(_, bytes)| bytes).map(|(name, _)| name);
+        let most = || bytes_by_type.into_iter().max_by_key(|&(_, bytes)| bytes).map(|(name, _)| name);
+        let stated = file.metadata().optional_u32("general.file_type").ok().flatten().and_then(file_type);
         Self {
             name: decoder.name.clone().or_else(stem).unwrap_or_default(),
             architecture: decoder.architecture.name().to_owned(),
-            quantization: most.unwrap_or_default().to_owned(),
+            quantization: stated.or_else(most).unwrap_or_default().to_owned(),
             file_bytes: file.bytes(),
             vocabulary: decoder.vocabulary,
             context_tokens,
@@ -56,4 +57,23 @@ impl Facts {
             layers: decoder.layers.len(),
         }
     }
+}
+
+/// Names of the values of `general.file_type` that this engine can run.
+fn file_type(value: u32) -> Option<&'static str> {
+    Some(match value {
+        0 => "F32",
+        1 => "F16",
+        2 => "Q4_0",
+        3 => "Q4_1",
+        7 => "Q8_0",
+        8 => "Q5_0",
+        14 => "Q4_K_S",
+        15 => "Q4_K_M",
+        16 => "Q5_K_S",
+        17 => "Q5_K_M",
+        18 => "Q6_K",
+        32 => "BF16",
+        _ => return None,
+    })
 }

@@ -28,8 +28,9 @@ pub(super) struct Running {
     admitted: Duration,
     first_token: Option<Duration>,
     late_at: Option<Duration>,
-    /// Set with the last event.
-    pub ended: Option<Ending>,
+    /// How it ended, and the last event. That event is sent when the request's memory is free again, so that
+    /// a caller who has it finds the counters settled.
+    pub ended: Option<(Ending, Event)>,
 }
 
 impl Running {
@@ -78,8 +79,7 @@ impl Running {
         let token = match self.sampler.choose(logits, position) {
             Ok(token) => token,
             Err(error) => {
-                self.ring.push(Event::Failed(error.into()));
-                self.ended = Some(Ending::Failed);
+                self.ended = Some((Ending::Failed, Event::Failed(error.into())));
                 return;
             }
         };
@@ -126,7 +126,7 @@ impl Running {
             self.ring.push(Event::Delta { text, ids: std::mem::take(&mut self.unsent_ids) });
         }
         let first_token = self.first_token.unwrap_or(now);
-        self.ring.push(Event::Finished(Finished {
+        let finished = Finished {
             reason,
             stop_sequence: stop.map(|index| self.stops[index].clone()),
             usage: Usage { input_tokens: self.input_tokens, output_tokens: self.output_tokens },
@@ -139,9 +139,10 @@ impl Running {
                     .first_token
                     .map_or(Duration::ZERO, |first| first.saturating_sub(self.submitted)),
             },
-        }));
-        self.ended =
-            Some(if reason == FinishReason::Cancelled { Ending::Cancelled } else { Ending::Finished });
+        };
+        let cancelled = reason == FinishReason::Cancelled;
+        let ending = if cancelled { Ending::Cancelled } else { Ending::Finished };
+        self.ended = Some((ending, Event::Finished(finished)));
     }
 }
 

@@ -99,8 +99,8 @@ impl Worker {
                 self.counters.running.store(self.running.len() as u64, Ordering::Relaxed);
             }
             Err(error) => {
-                ring.push(Event::Failed(error));
                 self.counters.count(Ending::Failed);
+                ring.push(Event::Failed(error));
             }
         }
         ring.wake();
@@ -127,8 +127,8 @@ impl Worker {
     fn dismiss(&self, job: &Job) {
         let cancelled = job.ring.is_cancelled();
         let reason = if cancelled { FinishReason::Cancelled } else { FinishReason::Deadline };
-        finish_waiting(job, reason, self.clock.now());
         self.counters.count(if cancelled { Ending::Cancelled } else { Ending::Finished });
+        finish_waiting(job, reason, self.clock.now());
     }
 
     /// Asks the planner what the coming step computes.
@@ -174,8 +174,7 @@ impl Worker {
     fn fail_running(&mut self, error: &Failure) {
         for running in &mut self.running {
             if running.ended.is_none() {
-                running.ring.push(Event::Failed(error.to_error()));
-                running.ended = Some(Ending::Failed);
+                running.ended = Some((Ending::Failed, Event::Failed(error.to_error())));
             }
         }
         self.clear_ended();
@@ -183,17 +182,20 @@ impl Worker {
 
     /// Lets go of the requests that have ended, wakes the readers of all.
     fn clear_ended(&mut self) {
-        self.running.retain(|running| {
-            running.ring.wake();
-            match running.ended {
-                None => true,
-                Some(ending) => {
-                    self.counters.count(ending);
-                    false
-                }
-            }
-        });
-        self.counters.running.store(self.running.len() as u64, Ordering::Relaxed);
+        let mut index = 0;
+        while let Some(running) = self.running.get_mut(index) {
+            let Some((ending, event)) = running.ended.take() else {
+                running.ring.wake();
+                index += 1;
+                continue;
+            };
+            let ring = Arc::clone(&running.ring);
+            drop(self.running.remove(index));
+            self.counters.count(ending);
+            self.counters.running.store(self.running.len() as u64, Ordering::Relaxed);
+            ring.push(event);
+            ring.wake();
+        }
     }
 }
 
