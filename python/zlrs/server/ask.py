@@ -19,7 +19,8 @@ Number = TypeVar("Number", int, float)
 
 STOP_COUNT = 64
 STOP_BYTES = 1024
-SEED_LIMIT = (1 << 63) - 1
+SEED_LIMITS = (-(1 << 63), (1 << 64) - 1)
+"""Whatever a client calls a 64-bit seed; negative ones count modulo 2^64."""
 COUNT_LIMIT = 1 << 31
 DROPPED_BLOCKS = frozenset({"thinking", "redacted_thinking"})
 """Blocks of earlier answers that the protocol itself leaves out of the next prompt."""
@@ -123,10 +124,10 @@ def sampling(
     in_range("top_k", top_k, 0, COUNT_LIMIT)
     in_range("min_p", min_p, 0.0, 1.0)
     in_range("repetition_penalty", repetition_penalty, 0.1, 10.0)
-    in_range("seed", seed, -SEED_LIMIT, SEED_LIMIT)
+    in_range("seed", seed, *SEED_LIMITS)
     options["temperature"] = 1.0 if temperature is None else temperature
     options["top_p"] = 1.0 if top_p is None else top_p
     options["top_k"] = top_k or 0
     options["min_p"] = min_p or 0.0
     options["repetition_penalty"] = 1.0 if repetition_penalty is None else repetition_penalty
-    options["seed"] = None if seed is None else seed & SEED_LIMIT
+    options["seed"] = None if seed is None else seed % (1 << 64)

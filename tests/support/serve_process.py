@@ -1,0 +1,55 @@
+"""`zlrs serve` as a process of its own, as users start it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ANNOUNCEMENT = "zlrs serve: "
+END_SECONDS = 30
+
+
+class Serving(NamedTuple):
+    """A running server: its address, its process, and where its standard error goes."""
+
+    url: str
+    process: subprocess.Popen[str]
+    errors: Path
+
+
+@contextmanager
+def serve_process(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[Serving]:
+    """Start on a free port, wait for the line on standard output, end with SIGTERM and ask for exit code 0."""
+    with tempfile.TemporaryDirectory() as folder:
+        errors = Path(folder) / "stderr"
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("ZLRS_SERVER_")}
+        command = [sys.executable, "-m", "zlrs", "serve", "--port", "0", *arguments]
+        with errors.open("w") as sink:
+            process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                text=True,
+                cwd=folder,
+                env={**clean, **(environment or {})},
+            )
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert line.startswith(ANNOUNCEMENT), errors.read_text()
+            yield Serving(line.removeprefix(ANNOUNCEMENT).strip(), process, errors)
+            process.terminate()
+            assert process.wait(END_SECONDS) == 0, errors.read_text()
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdout.close()
