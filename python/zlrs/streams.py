@@ -9,8 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NoReturn
 
 from zlrs._core import CoreError
-from zlrs.errors import from_core
-
+from zlrs.errors import EngineClosedError, from_core
 from zlrs.results import Completion, Delta, Finish, event_from_native
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ WAIT_MS = 100
 """How long a blocking wait stays in native code, so that Ctrl-C is answered within it."""
 
 
-class ForkedError(RuntimeError):
+class ForkedError(EngineClosedError):
     """The engine was used in a fork of the process that loaded it."""
 
     def __init__(self, process: int) -> None:
@@ -35,7 +34,7 @@ class ForkedError(RuntimeError):
         )
 
 
-class ClosedError(RuntimeError):
+class ClosedError(EngineClosedError):
     """The engine or stream was used after `close()`."""
 
 

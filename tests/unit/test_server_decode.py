@@ -19,7 +19,7 @@ GOOD = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
 def refused(body: bytes, kind: type[msgspec.Struct] = MessagesRequest) -> Refusal:
     with pytest.raises(Refusal) as caught:
         decode(body, kind)
-    assert caught.value.status == 400
+    assert caught.value.error.status == 400
     return caught.value
 
 
@@ -38,7 +38,7 @@ def refused(body: bytes, kind: type[msgspec.Struct] = MessagesRequest) -> Refusa
     ],
 )
 def test_malformed_json_names_its_place(body: bytes, place: str) -> None:
-    message = refused(body).message
+    message = refused(body).error.message
     assert message.startswith("the body is not valid JSON: ")
     assert place in message
 
@@ -77,13 +77,13 @@ def test_malformed_json_names_its_place(body: bytes, place: str) -> None:
 def test_wrong_types_name_the_field(change: dict[str, object], path: str, says: str) -> None:
     refusal = refused(json.dumps({**GOOD, **change}).encode())
     assert refusal.param == path
-    assert refusal.message.startswith(f"{path}: ")
-    assert says in refusal.message
+    assert refusal.error.message.startswith(f"{path}: ")
+    assert says in refusal.error.message
 
 
 def test_a_missing_field_at_the_top_and_a_body_of_another_kind() -> None:
-    assert refused(b'{"model":"m"}').message == "messages: field required"
-    assert refused(b"[]").message == "the body: expected `object`, got `array`"
+    assert refused(b'{"model":"m"}').error.message == "messages: field required"
+    assert refused(b"[]").error.message == "the body: expected `object`, got `array`"
 
 
 @pytest.mark.parametrize("inside", ["", '"x":', '"metadata":'])
@@ -99,7 +99,7 @@ def test_any_bytes_give_a_refusal_or_a_request(body: bytes) -> None:
         try:
             decode(body, kind)
         except Refusal as refusal:
-            assert refusal.status == 400
+            assert refusal.error.status == 400
 
 
 @given(st.integers(0, 400), st.integers(0, 255))
@@ -114,7 +114,7 @@ def test_any_changed_byte_gives_a_refusal_or_a_request(place: int, value: int) -
         try:
             decode(bytes(body), kind)
         except Refusal as refusal:
-            assert refusal.status == 400
+            assert refusal.error.status == 400
 
 
 def test_unknown_fields_are_listed_in_order() -> None:

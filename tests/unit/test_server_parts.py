@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from zlrs.config import ConfigError
+from zlrs.errors import OverloadedError
 from zlrs.results import Finish, Timings, Usage
 from zlrs.server.access import HostNames, Keys, is_loopback, require_safe_address
 from zlrs.server.admission import Admission
-from zlrs.server.errors import Refusal, as_refusal, error_object, status_for
+from zlrs.server.errors import Refusal, as_refusal, error_object, overloaded, status_for
 from zlrs.server.headers import RULES, parse
 from zlrs.server.ids import new_id
 from zlrs.server.metrics import Metrics
@@ -48,10 +49,10 @@ def test_admission_counts_and_gives_back_once() -> None:
     first, second = admission.enter(), admission.enter()
     with pytest.raises(Refusal) as caught:
         admission.enter()
-    assert (caught.value.type, caught.value.status) == ("overloaded_error", 529)
+    assert (caught.value.error.type, caught.value.error.status) == ("overloaded_error", 529)
     assert caught.value.headers["x-should-retry"] == "true"
     assert 1 <= int(caught.value.headers["retry-after"]) <= 60
-    assert "2 requests" in caught.value.message
+    assert "2 requests" in caught.value.error.message
     assert not admission.idle.is_set()
     first.release()
     first.release()
@@ -180,10 +181,10 @@ def test_a_value_outside_the_table_is_refused_by_name(name: str, value: str) -> 
     with pytest.raises(Refusal) as caught:
         parse(asked(**{name: value}))
     rule = next(rule for rule in RULES if rule.canonical == name)
-    assert caught.value.status == 400
-    assert name in caught.value.message
-    assert repr(value) in caught.value.message
-    assert rule.allowed in caught.value.message
+    assert caught.value.error.status == 400
+    assert name in caught.value.error.message
+    assert repr(value) in caught.value.error.message
+    assert rule.allowed in caught.value.error.message
 
 
 @pytest.mark.parametrize(
@@ -282,10 +283,17 @@ def test_header_values_from_files_are_made_safe(text: str) -> None:
 
 def test_unknown_failures_tell_nothing_and_chat_gets_429() -> None:
     refusal = as_refusal(ValueError("secret path /x"))
-    assert refusal.status == 500
+    assert refusal.error.status == 500
     assert "secret" not in str(error_object(refusal, "messages", "req_1"))
-    full = Refusal("overloaded_error", 529, "full", code="overloaded")
+    full = overloaded("full", retry_after_seconds=3)
+    assert full.headers["retry-after"] == "3"
     assert (status_for(full, "messages"), status_for(full, "chat")) == (529, 429)
     assert error_object(full, "chat", "req_1") == {
-        "error": {"message": "full", "type": "overloaded_error", "param": None, "code": "overloaded"}
+        "error": {
+            "message": "full",
+            "type": "overloaded_error",
+            "param": None,
+            "code": "overloaded",
+            "suggestion": OverloadedError.default_suggestion,
+        }
     }

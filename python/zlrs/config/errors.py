@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from zlrs.errors import ConfigurationError
 
-class ConfigError(Exception):
-    """A setting that cannot be used.
 
-    Attributes:
-        message: What is wrong, with the layer (file, variable or flag) and the key.
-        suggestion: What to do next; may be empty.
-    """
+class ConfigError(ConfigurationError):
+    """A setting that cannot be used; the message names the layer (file, variable or flag) and the key."""
 
-    def __init__(self, message: str, suggestion: str = "") -> None:
-        super().__init__(f"{message}. {suggestion}" if suggestion else message)
-        self.message = message
-        self.suggestion = suggestion
+    def __init__(self, message: str, suggestion: str | None = None) -> None:
+        super().__init__(message, suggestion=suggestion)

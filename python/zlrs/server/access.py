@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zlrs.config import ConfigError
-from zlrs.server.errors import Refusal, invalid
+from zlrs.server.errors import invalid, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,9 +126,8 @@ def require_target(request: web.Request, hosts: HostNames) -> None:
     if host is None:
         raise invalid("the Host header is missing")
     if not hosts.accept(host):
-        raise Refusal(
+        raise refuse(
             "permission_error",
-            403,
             f"Host {host!r} is not a name of this server",
             suggestion="Use the address it printed, or add the name to `server.allowed_hosts`",
         )
@@ -144,9 +143,8 @@ def require_key(request: web.Request, keys: Keys) -> None:
     if any(accepted):
         return
     what = "this key is not accepted" if accepted else "a key is required"
-    raise Refusal(
+    raise refuse(
         "authentication_error",
-        401,
         what,
         suggestion="Send `x-api-key: KEY` or `Authorization: Bearer KEY` with a key of this server",
     )

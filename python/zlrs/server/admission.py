@@ -7,7 +7,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from zlrs.server.errors import Refusal, retry_headers
+from zlrs.server.errors import overloaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,13 +59,10 @@ class Admission:
         """
         if self.in_flight >= self.limit:
             self.refused += 1
-            raise Refusal(
-                "overloaded_error",
-                529,
+            raise overloaded(
                 f"{self.in_flight} requests are waiting or running, the limit is {self.limit}",
-                suggestion="Come back later; `server.queue_limit` sets the limit",
-                headers=retry_headers(self.retry_after_seconds()),
-                code="overloaded",
+                retry_after_seconds=self.retry_after_seconds(),
+                suggestion="Wait as long as retry-after says; `server.queue_limit` sets the limit",
             )
         self.in_flight += 1
         self.idle.clear()

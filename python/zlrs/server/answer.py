@@ -10,7 +10,7 @@ from aiohttp import web
 from zlrs.server import headers as request_headers
 from zlrs.server import receipts
 from zlrs.server.context import CONTEXT, REQUEST_ID, ServerContext
-from zlrs.server.errors import Refusal, as_refusal, encode, invalid
+from zlrs.server.errors import Refusal, as_refusal, encode, invalid, refuse
 from zlrs.server.limits import read_body, require_json
 from zlrs.server.log import log
 from zlrs.server.sse import EventResponse, pieces
@@ -19,9 +19,9 @@ from zlrs.streams import AsyncStream
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zlrs import wire
     from zlrs.engine import GenerateOptions
     from zlrs.results import Completion, Finish
-    from zlrs.server import errors
     from zlrs.server.ask import Ask
     from zlrs.server.receipts import ModelFacts
 
@@ -36,7 +36,7 @@ class Dialect(Protocol):
     ask: Ask
 
     @property
-    def protocol(self) -> errors.Protocol:
+    def protocol(self) -> wire.Protocol:
         """Which one."""
 
     def whole(self, completion: Completion, facts: ModelFacts, *, clamped: bool) -> dict[str, object]:
@@ -140,9 +140,8 @@ async def answer(
 
 
 def _cache_only_miss(why: str) -> Refusal:
-    return Refusal(
+    return refuse(
         "cache_only_miss",
-        504,
         f"X-ZLRS-Cache-Only was set and {why}",
         suggestion="Try again later, or without X-ZLRS-Cache-Only",
     )
@@ -219,14 +218,13 @@ def _with_limits(
 def _require_complete(finish: Finish) -> None:
     """An answer that was cut short by us is an error, not an answer."""
     if finish.finish_reason == "deadline":
-        raise Refusal(
+        raise refuse(
             "timeout_error",
-            504,
             f"the answer was not ready before its deadline ({finish.usage.output_tokens} tokens were)",
             suggestion="Ask for fewer tokens, or raise `server.deadline_seconds`",
         )
     if finish.finish_reason == "cancelled":
-        raise Refusal("api_error", 500, "the answer was cancelled", suggestion="Send the request again")
+        raise refuse("api_error", "the answer was cancelled", suggestion="Send the request again")
 
 
 def _count(walk: Walk, finish: Finish) -> None:
@@ -276,7 +274,7 @@ async def _send_events(
         raise
     except Exception as error:  # noqa: BLE001 - after the 200, every failure is told inside the stream
         refusal = as_refusal(error)
-        log("stream_failed", request_id=walk.request[REQUEST_ID], type=refusal.type, error=repr(error))
+        log("stream_failed", request_id=walk.request[REQUEST_ID], type=refusal.error.type, error=repr(error))
         await response.write(dialect.failure(refusal, walk.request[REQUEST_ID]))
         return await response.finish(close=True)
     if recorder is not None:

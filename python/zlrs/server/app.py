@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from zlrs.server import access, chat, count_tokens, errors, health, limits, messages, models
+from zlrs.server import access, chat, count_tokens, health, limits, messages, models
 from zlrs.server.context import CONTEXT, REQUEST_ID, ServerContext
-from zlrs.server.errors import Refusal, as_refusal, encode, error_object, status_for
+from zlrs.server.errors import Refusal, as_refusal, encode, error_object, refuse, status_for
 from zlrs.server.ids import new_id
 from zlrs.server.log import log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from zlrs.wire import Protocol
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -46,7 +48,7 @@ def create_app(context: ServerContext) -> web.Application:
     return app
 
 
-def protocol_of(request: web.Request) -> errors.Protocol:
+def protocol_of(request: web.Request) -> Protocol:
     """Whose error shape a request expects: by path, then by the headers only one protocol has."""
     if request.path.startswith(CHAT_PREFIXES):
         return "chat"
@@ -65,7 +67,7 @@ async def expect_continue(request: web.Request) -> web.StreamResponse | None:
         access.require_key(request, context.keys)
         limits.require_size(request, context.config.server.body_limit_bytes)
         if request.headers.get("expect", "").lower() != "100-continue":
-            raise Refusal("invalid_request_error", 417, "the only expectation understood is 100-continue")
+            raise refuse("invalid_request_error", "the only expectation known is 100-continue", status=417)
     except Refusal as refusal:
         return _error(request, refusal)
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -91,7 +93,7 @@ async def around(request: web.Request, handler: Handler) -> web.StreamResponse:
             response = _error(request, _http_refusal(request, error))
         except Exception as error:  # noqa: BLE001 - the last line: a failed request must not end the server
             refusal = as_refusal(error)
-            if refusal.status >= SERVER_FAILURE and not isinstance(error, Refusal):
+            if refusal.error.status >= SERVER_FAILURE and not isinstance(error, Refusal):
                 log("request_failed", request_id=request[REQUEST_ID], path=_route(request), error=repr(error))
             response = _error(request, refusal)
         status = response.status
@@ -112,19 +114,19 @@ def _http_refusal(request: web.Request, error: web.HTTPException) -> Refusal:
     """What the framework refuses, in the catalogue's terms."""
     path = request.path[:80]
     if isinstance(error, web.HTTPNotFound):
-        return Refusal("not_found_error", 404, f"there is no {path!r} here")
+        return refuse("not_found_error", f"there is no {path!r} here")
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(error.allowed_methods))
-        return Refusal(
+        return refuse(
             "invalid_request_error",
-            405,
             f"{request.method[:20]} is not a method of {path!r}, {allowed} is",
+            status=405,
             headers={"allow": allowed},
         )
     if isinstance(error, web.HTTPRequestEntityTooLarge):
         limit = request.app[CONTEXT].config.server.body_limit_bytes
         return limits.too_large(limit, f"more than {limit}")
-    return Refusal("invalid_request_error", error.status, error.reason)
+    return refuse("invalid_request_error", error.reason, status=error.status)
 
 
 def _error(request: web.Request, refusal: Refusal) -> web.Response:

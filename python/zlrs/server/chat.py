@@ -10,7 +10,9 @@ from zlrs.server.chat_request import ask_of, parse
 from zlrs.server.context import CONTEXT
 from zlrs.server.errors import error_object
 from zlrs.server.ids import new_id
-from zlrs.server.sse import CHAT_DONE, CHAT_PING, chunk
+from zlrs.server.sse import CHAT_PING
+from zlrs.wire import CHAT_DONE
+from zlrs.wire import chat_chunk as chunk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from zlrs.server.access import HostNames, Keys
 from zlrs.server.admission import Admission
-from zlrs.server.errors import Refusal, unavailable
+from zlrs.server.errors import overloaded, refuse
 from zlrs.server.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class ServerContext:
                 State.STARTING: "the model is still being loaded",
                 State.DRAINING: "the server is shutting down",
             }.get(self.state, "the model could not be loaded; the server's log has the reason")
-            raise unavailable(what, retry_after_seconds=LOADING_RETRY_SECONDS)
+            raise overloaded(what, retry_after_seconds=LOADING_RETRY_SECONDS)
         return self._engine
 
     @property
@@ -103,7 +103,7 @@ class ServerContext:
             Refusal: 529 while there is none.
         """
         if self._facts is None:
-            raise unavailable("the model is still being loaded", retry_after_seconds=LOADING_RETRY_SECONDS)
+            raise overloaded("the model is still being loaded", retry_after_seconds=LOADING_RETRY_SECONDS)
         return self._facts
 
     @property
@@ -122,13 +122,11 @@ class ServerContext:
             return
         near = difflib.get_close_matches(name, names, n=1)
         meant = f"Did you mean `{near[0]}`? " if near else ""
-        raise Refusal(
+        raise refuse(
             "model_not_found",
-            404,
             f"model: {name[:80]!r} is not served here; this server answers as {', '.join(names)}",
             param="model",
             suggestion=f"{meant}Further names can be allowed with `--alias NAME` (`--alias '*'`: any)",
-            code="model_not_found",
         )
 
 

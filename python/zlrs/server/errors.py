@@ -1,18 +1,20 @@
-"""Refusals and failures in the shape of the protocol that was spoken."""
+"""Refusals and failures on their way to the client, in the shape of the protocol that was spoken."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
-from zlrs.errors import ZlrsError
+
+from zlrs import wire
+from zlrs.errors import CLASSES, APIError, InvalidRequestError, OverloadedError, ZlrsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Protocol = Literal["messages", "chat"]
+    from zlrs.wire import Protocol
 
-OVERLOADED = "overloaded_error"
+OVERLOADED_STATUS = 529
 RATE_LIMITED_STATUS = 429
 
 
@@ -20,47 +22,46 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer, raised where i
     """A request that is answered with an error.
 
     Attributes:
-        type: `error.type` from the catalogue.
-        status: HTTP status.
-        message: What, limit, given.
-        suggestion: What to do; may be empty.
-        param: The body field or header at fault.
-        code: A code that clients of the protocol know, e.g. `context_length_exceeded`.
+        error: Type, status, message, suggestion and code, from the catalogue.
+        param: The body field at fault.
         headers: Further response headers, e.g. `retry-after`.
     """
 
     def __init__(
-        self,
-        type_: str,
-        status: int,
-        message: str,
-        *,
-        suggestion: str = "",
-        param: str | None = None,
-        code: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, error: ZlrsError, *, param: str | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__(message)
-        self.type = type_
-        self.status = status
-        self.message = message
-        self.suggestion = suggestion
+        super().__init__(error.message)
+        self.error = error
         self.param = param
-        self.code = code
         self.headers = dict(headers or {})
 
 
+def refuse(
+    type_: str,
+    message: str,
+    *,
+    status: int | None = None,
+    suggestion: str | None = None,
+    param: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Refusal:
+    """A refusal of a catalogue type; what is left out has the catalogue's value."""
+    error = CLASSES[type_](message, suggestion=suggestion, status=status)
+    return Refusal(error, param=param, headers=headers)
+
+
 def invalid(
-    message: str, *, param: str | None = None, suggestion: str = "", code: str | None = None
+    message: str, *, param: str | None = None, suggestion: str | None = None, code: str | None = None
 ) -> Refusal:
     """400: the request cannot be answered as it stands. With a field, the message begins with its path."""
     text = f"{param}: {message}" if param else message
-    return Refusal("invalid_request_error", 400, text, param=param, suggestion=suggestion, code=code)
+    return Refusal(InvalidRequestError(text, suggestion=suggestion, code=code), param=param)
 
 
-def unavailable(message: str, *, retry_after_seconds: int) -> Refusal:
+def overloaded(message: str, *, retry_after_seconds: int, suggestion: str | None = None) -> Refusal:
     """529 (Chat: 429): not now; the same request may succeed later."""
-    return Refusal(OVERLOADED, 529, message, headers=retry_headers(retry_after_seconds), code="overloaded")
+    error = OverloadedError(message, suggestion=suggestion)
+    return Refusal(error, headers=retry_headers(retry_after_seconds))
 
 
 def retry_headers(seconds: int) -> dict[str, str]:
@@ -72,46 +73,21 @@ def as_refusal(error: BaseException) -> Refusal:
     """Any failure of a handler as a refusal; what is not known becomes a 500 without details."""
     if isinstance(error, Refusal):
         return error
-    if isinstance(error, ZlrsError):
-        headers = retry_headers(1) if error.type == OVERLOADED else {}
-        return Refusal(
-            error.type,
-            error.status,
-            error.message,
-            suggestion=error.suggestion or "",
-            headers=headers,
-            code=getattr(error, "code", None),
-        )
-    return Refusal("api_error", 500, "The server failed on this request; its log has the reason.")
+    if isinstance(error, ZlrsError) and error.status:
+        headers = retry_headers(1) if isinstance(error, OverloadedError) else {}
+        return Refusal(error, headers=headers)
+    return Refusal(APIError("the server failed on this request; its log has the reason"))
 
 
 def status_for(refusal: Refusal, protocol: Protocol) -> int:
     """The HTTP status: 529 exists only in the Messages API, Chat clients know 429 for a full queue."""
-    return RATE_LIMITED_STATUS if protocol == "chat" and refusal.status == 529 else refusal.status  # noqa: PLR2004
+    status = refusal.error.status
+    return RATE_LIMITED_STATUS if protocol == "chat" and status == OVERLOADED_STATUS else status
 
 
 def error_object(refusal: Refusal, protocol: Protocol, request_id: str) -> dict[str, object]:
     """The error body (also the data of an error event) of a protocol."""
-    message = f"{refusal.message}. {refusal.suggestion}" if refusal.suggestion else refusal.message
-    if protocol == "chat":
-        chat: dict[str, object] = {
-            "message": message,
-            "type": refusal.type,
-            "param": refusal.param,
-            "code": refusal.code,
-        }
-        return {"error": chat | _extras(refusal, with_code=False)}
-    error: dict[str, object] = {"type": refusal.type, "message": message}
-    return {"type": "error", "error": error | _extras(refusal, with_code=True), "request_id": request_id}
-
-
-def _extras(refusal: Refusal, *, with_code: bool) -> dict[str, object]:
-    extras: dict[str, object] = {}
-    if refusal.suggestion:
-        extras["suggestion"] = refusal.suggestion
-    if with_code and refusal.code:
-        extras["code"] = refusal.code
-    return extras
+    return wire.error_object(refusal.error, protocol, request_id, param=refusal.param)
 
 
 def encode(value: object) -> bytes:

@@ -221,9 +221,7 @@ def parse(headers: Mapping[str, str]) -> RequestHeaders:
             if is_historical:
                 degraded.append(rule.canonical)
                 continue
-            raise invalid(
-                f"{name}: {value[:VALUE_SHOWN]!r} is not one of the allowed values: {rule.allowed}", code=None
-            )
+            raise invalid(f"{name}: {value[:VALUE_SHOWN]!r} is not one of the allowed values: {rule.allowed}")
         given.add(rule.canonical)
         values[rule.canonical] = folded
         if rule.canonical in NOT_BUILT and folded != NOT_BUILT[rule.canonical]:

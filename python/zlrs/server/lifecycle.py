@@ -16,7 +16,7 @@ from zlrs.config import ConfigError
 from zlrs.server.access import Keys, require_safe_address
 from zlrs.server.app import create_app
 from zlrs.server.context import ServerContext, State
-from zlrs.server.errors import Refusal
+from zlrs.server.errors import overloaded
 from zlrs.server.graph_front import GraphFront
 from zlrs.server.log import log
 from zlrs.server.receipts import ModelFacts
@@ -170,12 +170,10 @@ async def drain(context: ServerContext, site: web.BaseSite | None) -> None:
     cut = list(context.streams)
     for stream in cut:
         stream.fail(
-            Refusal(
-                "overloaded_error",
-                529,
+            overloaded(
                 "the server is shutting down and this answer was not finished in time",
+                retry_after_seconds=1,
                 suggestion="Send the request again",
-                headers={"retry-after": "1", "x-should-retry": "true"},
             )
         )
     if cut:

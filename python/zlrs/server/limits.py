@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from zlrs.server.errors import Refusal, invalid
+from zlrs.server.errors import Refusal, invalid, refuse
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -19,9 +19,8 @@ NEARBY = 20
 
 def too_large(limit_bytes: int, given: str) -> Refusal:
     """413 with both numbers."""
-    return Refusal(
+    return refuse(
         "request_too_large",
-        413,
         f"the request body may have {limit_bytes} bytes, this one has {given}",
         suggestion="Send less text, or raise `server.body_limit_bytes`",
         headers={"connection": "close"},
@@ -61,10 +60,10 @@ async def read_body(request: web.Request, *, limit_bytes: int, seconds: float) -
     except web.HTTPRequestEntityTooLarge as error:
         raise too_large(limit_bytes, f"more than {limit_bytes}") from error
     except asyncio.TimeoutError as error:
-        raise Refusal(
+        raise refuse(
             "timeout_error",
-            408,
             f"the request body did not arrive within {seconds:g} s",
+            status=408,
             headers={"connection": "close"},
         ) from error
 

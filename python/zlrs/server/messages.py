@@ -10,7 +10,7 @@ from zlrs.server.context import CONTEXT
 from zlrs.server.errors import error_object
 from zlrs.server.ids import new_id
 from zlrs.server.messages_request import ask_of, parse
-from zlrs.server.sse import event
+from zlrs.wire import message_event as event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

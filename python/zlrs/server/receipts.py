@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from zlrs.engine import Engine
     from zlrs.results import Finish
     from zlrs.server.headers import RequestHeaders

@@ -1,4 +1,4 @@
-"""Server-sent events: encoding, the response that carries them, and a write that cannot hang for ever."""
+"""Server-sent events: the response that carries them, and a write that cannot hang for ever."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from zlrs.server.errors import encode
+from zlrs.wire import SSE_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -15,25 +15,10 @@ if TYPE_CHECKING:
     from zlrs.results import Delta
     from zlrs.streams import AsyncStream
 
-CHAT_DONE = b"data: [DONE]\n\n"
 CHAT_PING = b": ping\n\n"
-HEADERS = {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache",
-    "x-accel-buffering": "no",
-}
+"""A comment: Chat has no event for it, and clients pass over it."""
 STALL_SECONDS = 120.0
 """How long a client may leave its receive buffer full before its stream is cut."""
-
-
-def event(data: Mapping[str, object]) -> bytes:
-    """A Messages event: the `event:` line repeats the `type` inside, the official client needs both."""
-    return b"event: %s\ndata: %s\n\n" % (str(data["type"]).encode(), encode(data))
-
-
-def chunk(data: Mapping[str, object]) -> bytes:
-    """A Chat chunk."""
-    return b"data: %s\n\n" % encode(data)
 
 
 class EventResponse:
@@ -45,7 +30,7 @@ class EventResponse:
     @classmethod
     async def start(cls, request: web.Request, headers: Mapping[str, str]) -> EventResponse:
         """Send the status line and headers."""
-        response = web.StreamResponse(headers={**headers, **HEADERS})
+        response = web.StreamResponse(headers={**headers, **SSE_HEADERS})
         await response.prepare(request)
         return cls(response)
 
