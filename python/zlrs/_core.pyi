@@ -23,6 +23,17 @@ class CoreError(Exception):
     message: str
     """What is wrong, the limit, what was given, what to do."""
 
+# --- wire -------------------------------------------------------------------------------------------------
+
+def error_catalogue() -> list[tuple[str, int, str]]:
+    """Every error type: name, HTTP status (0 for what is never sent), when it is raised."""
+
+def error_classes() -> list[tuple[str, str, str, str | None]]:
+    """What the class of each error type must say: type, class name, suggestion, code."""
+
+def header_names() -> list[tuple[str, str | None]]:
+    """Every header of ours: canonical and historical spelling."""
+
 # --- engine -----------------------------------------------------------------------------------------------
 
 @final
@@ -186,3 +197,142 @@ class Finished:
     @property
     def first_token_ms(self) -> float:
         """From submission until the first token; 0 if there was none."""
+
+# --- decision graph ---------------------------------------------------------------------------------------
+
+@final
+class Graph:
+    """A decision graph. Safe to use from several threads; not after a fork."""
+
+    def __new__(cls, path: str | PathLike[str] | None, settings: bytes) -> Graph:
+        """Open the graph of a directory, or one in memory.
+
+        A store that cannot be used is no error: the graph is then in bypass and `state` says why.
+
+        Args:
+            path: A directory of the graph's own; None keeps everything in memory.
+            settings: One JSON object, as `zlrs.graph.GraphSettings` makes it. Raises `CoreError`
+                (`configuration_error`) for unknown keys and values out of range.
+        """
+
+    def decide(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes,
+        upstream: str,
+        now_ms: int,
+    ) -> Decision:
+        """Decide about a request. Waits for the store a few milliseconds at most.
+
+        Args:
+            method: The request method.
+            path: The path as it was sent, without the query.
+            query: The query as it was sent, without the question mark.
+            headers: All request headers, in order.
+            body: The body, without content encoding.
+            upstream: The upstream's name or base URL, from configuration.
+            now_ms: Unix time in milliseconds.
+        """
+
+    def settle(
+        self,
+        decision: Decision,
+        status: int,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes,
+        complete: bool,
+        now_ms: int,
+    ) -> str:
+        """Take in the upstream's answer: `stored`, or the reason why it is not kept.
+
+        Call it for every answer to a forwarded request, whatever was decided: its status says whether the
+        credential is good. Blocks up to a second without the interpreter lock.
+
+        Args:
+            decision: What was decided about the request.
+            status: The answer's status.
+            headers: All headers of the answer, in order.
+            body: The body, without content encoding.
+            complete: Whether the upstream ended the answer properly.
+            now_ms: Unix time in milliseconds when it ended.
+        """
+
+    def withdraw(self, decision: Decision, now_ms: int, reason: str) -> None:
+        """Make sure that the stored answer to this request is never served again; durable on return."""
+
+    def purge(self) -> int:
+        """Remove every entry; returns how many."""
+
+    def flush(self) -> None:
+        """Wait until everything settled before is committed and the audit log is signed."""
+
+    def state(self) -> str:
+        """`ready`, or `bypass: ` and the reason."""
+
+    def stats(self) -> dict[str, int]:
+        """Counters since opening and present sizes.
+
+        Keys: hits, misses, skipped, stored, refused, entries, bytes, cached_bodies, cached_bytes,
+        lookups_found, lookups_absent, lookups_slow, lookups_behind, corrupt, committed, dropped, evicted,
+        tombstones, audit_records, audit_dropped.
+        """
+
+    def notices(self) -> list[str]:
+        """Lines for the operator's log since the last call."""
+
+    def close(self) -> None:
+        """Commit and sign what waits, and stop the threads."""
+
+@final
+class Decision:
+    """What was decided about one request."""
+
+    @property
+    def kind(self) -> str:
+        """`hit`, `miss` or `skipped`."""
+
+    @property
+    def route(self) -> str:
+        """`same`; empty for a skipped request."""
+
+    @property
+    def reason(self) -> str:
+        """Why not; empty for a hit."""
+
+    @property
+    def node(self) -> str:
+        """The node, 64 hexadecimal digits; empty for a skipped request."""
+
+    @property
+    def protocol(self) -> str:
+        """`messages`, `chat` or `other`."""
+
+    @property
+    def stream(self) -> bool:
+        """Whether an event stream is asked for."""
+
+    @property
+    def model(self) -> str:
+        """The model asked for; empty where the request is not understood."""
+
+    @property
+    def header(self) -> str:
+        """The value of `X-ZLRS-Decision`."""
+
+    @property
+    def audit(self) -> str:
+        """The id of the audit record; empty without an audit log."""
+
+    @property
+    def content_type(self) -> str:
+        """The media type of what `replay` gives."""
+
+    @property
+    def age_ms(self) -> int | None:
+        """For a hit, how old the stored answer is."""
+
+    def replay(self) -> list[bytes]:
+        """For a hit, what to send: one JSON body, or one piece per event. Empty for anything else."""

@@ -4,6 +4,8 @@ mod build_info;
 mod engine;
 mod error;
 mod generation;
+mod graph;
+mod wire;
 
 use pyo3::prelude::*;
 
@@ -18,6 +20,10 @@ mod _core {
     use super::error::CoreError;
     #[pymodule_export]
     use super::generation::{Delta, Finished, PyGeneration};
+    #[pymodule_export]
+    use super::graph::{PyDecision, PyGraph};
+    #[pymodule_export]
+    use super::wire::{error_catalogue, error_classes, header_names};
 
     use pyo3::prelude::*;
 

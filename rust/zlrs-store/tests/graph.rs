@@ -96,7 +96,7 @@ fn chat_answers_are_replayed_and_a_missing_token_count_is_a_miss_where_it_is_nee
     assert_eq!(teach(&graph, &other, &chat_stream("no"), NOW_MS), "stored");
     assert_eq!(other.decide(&graph, NOW_MS + 2).kind(), DecisionKind::Hit);
     let as_json = Ask { stream: false, ..other };
-    assert!(kind(&graph, &as_json, NOW_MS + 2).ends_with("reason=usage_unknown"));
+    assert!(kind(&graph, &as_json, NOW_MS + 2).ends_with("reason=usage_unknown:usage"));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn hits_need_a_credential_that_the_upstream_accepted_lately() {
     assert_eq!(other.settle(&graph, &skipped, 200, &answer_json("y"), true, late), "temperature_default");
     assert!(kind(&graph, &ask, late + 1).starts_with("hit"));
 
-    for status in [401, 403] {
+    for (late, status) in [(late, 401), (late + 1000, 403)] {
         let refused = other.decide(&graph, late + 10);
         other.settle(&graph, &refused, status, b"{}", true, late + 11);
         assert!(kind(&graph, &ask, late + 12).ends_with("reason=credential_locked"), "{status}");
@@ -188,6 +188,7 @@ fn hits_need_a_credential_that_the_upstream_accepted_lately() {
         assert!(kind(&graph, &ask, late + 22).starts_with("hit"), "{status}");
     }
     // Errors that say nothing about the credential change nothing.
+    let late = late + 2000;
     for status in [400, 404, 429, 500, 529] {
         let failed = other.decide(&graph, late + 30);
         other.settle(&graph, &failed, status, b"{}", true, late + 31);

@@ -1,0 +1,210 @@
+//! `Graph` and `Decision`: the decision graph.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+use zlrs_graph::{Response, Settings, SettingsError};
+use zlrs_store::{Decision, Graph, GraphRequest, Purge, StoreError};
+use zlrs_wire::replay::Form;
+
+use crate::error::{Catalogued, detached};
+
+/// Headers as every Python HTTP library has them.
+type Headers = Vec<(PyBackedBytes, PyBackedBytes)>;
+
+impl Catalogued for StoreError {
+    fn catalogue_type(&self) -> &'static str {
+        "api_error"
+    }
+}
+
+impl Catalogued for SettingsError {
+    fn catalogue_type(&self) -> &'static str {
+        "configuration_error"
+    }
+}
+
+/// A decision graph. Safe to use from several threads; not after a fork.
+#[pyclass(frozen, name = "Graph", module = "zlrs._core")]
+pub struct PyGraph {
+    graph: Graph,
+}
+
+#[pymethods]
+impl PyGraph {
+    /// Opens the graph of a directory; `None` keeps it in memory. `settings` is a JSON object.
+    #[new]
+    fn new(py: Python<'_>, path: Option<PathBuf>, settings: &[u8]) -> PyResult<Self> {
+        let settings = detached(py, || Settings::from_json(settings))?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let graph = detached(py, || Graph::open(path.as_deref(), settings, now.as_millis() as u64))?;
+        Ok(Self { graph })
+    }
+
+    /// Decides about a request. Waits for the store a few milliseconds at most.
+    #[expect(clippy::too_many_arguments, reason = "a request line, its headers and body, and the time")]
+    fn decide(
+        &self,
+        py: Python<'_>,
+        method: &str,
+        path: &str,
+        query: &str,
+        headers: Headers,
+        body: PyBackedBytes,
+        upstream: &str,
+        now_ms: u64,
+    ) -> PyDecision {
+        let decision = py.detach(|| {
+            let headers = slices(&headers);
+            let request = GraphRequest { method, path, query, headers: &headers, body: &body, upstream };
+            self.graph.decide(&request, now_ms)
+        });
+        PyDecision { decision }
+    }
+
+    /// Takes in the upstream's answer: `stored`, or why it is not. Blocks up to a second.
+    #[expect(clippy::too_many_arguments, reason = "an answer's head and body, and how it ended")]
+    fn settle(
+        &self,
+        py: Python<'_>,
+        decision: &PyDecision,
+        status: u16,
+        headers: Headers,
+        body: PyBackedBytes,
+        complete: bool,
+        now_ms: u64,
+    ) -> String {
+        py.detach(|| {
+            let headers = slices(&headers);
+            let response = Response { status, headers: &headers, body: &body, complete };
+            self.graph.settle(&decision.decision, &response, now_ms).name()
+        })
+    }
+
+    /// Makes sure that the stored answer to this request is never served again.
+    fn withdraw(&self, py: Python<'_>, decision: &PyDecision, now_ms: u64, reason: &str) -> PyResult<()> {
+        detached(py, || self.graph.withdraw(&decision.decision, now_ms, reason))
+    }
+
+    /// Removes every entry; returns how many.
+    fn purge(&self, py: Python<'_>) -> PyResult<u64> {
+        detached(py, || self.graph.purge(Purge::All))
+    }
+
+    /// Waits until everything settled before is committed and the audit log is signed.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.graph.flush())
+    }
+
+    /// `ready`, or `bypass: ` and the reason.
+    fn state(&self, py: Python<'_>) -> String {
+        py.detach(|| self.graph.state())
+    }
+
+    /// Counters and sizes.
+    fn stats(&self, py: Python<'_>) -> HashMap<&'static str, u64> {
+        py.detach(|| self.graph.stats()).into_iter().collect()
+    }
+
+    /// Lines for the operator's log since the last call.
+    fn notices(&self, py: Python<'_>) -> Vec<String> {
+        py.detach(|| self.graph.notices())
+    }
+
+    /// Commits and signs what waits, and stops the threads.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.graph.close());
+    }
+}
+
+fn slices(headers: &Headers) -> Vec<(&[u8], &[u8])> {
+    headers.iter().map(|(name, value)| (&**name, &**value)).collect()
+}
+
+/// What was decided about one request.
+#[pyclass(frozen, name = "Decision", module = "zlrs._core")]
+pub struct PyDecision {
+    decision: Decision,
+}
+
+#[pymethods]
+impl PyDecision {
+    /// `hit`, `miss` or `skipped`.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.decision.kind().name()
+    }
+
+    /// `same`; empty for a skipped request.
+    #[getter]
+    fn route(&self) -> &'static str {
+        self.decision.route().map_or("", |route| route.name())
+    }
+
+    /// Why not; empty for a hit.
+    #[getter]
+    fn reason(&self) -> &'static str {
+        self.decision.refusal().map_or("", |refusal| refusal.reason.name())
+    }
+
+    /// The node, 64 hexadecimal digits; empty for a skipped request.
+    #[getter]
+    fn node(&self) -> String {
+        self.decision.node().map_or_else(String::new, |node| node.to_hex())
+    }
+
+    /// `messages`, `chat` or `other`.
+    #[getter]
+    fn protocol(&self) -> &'static str {
+        self.decision.protocol().map_or("other", |protocol| protocol.name())
+    }
+
+    /// Whether an event stream is asked for.
+    #[getter]
+    fn stream(&self) -> bool {
+        self.decision.form() != Form::Json
+    }
+
+    /// The model asked for; empty where the request is not understood.
+    #[getter]
+    fn model(&self) -> &str {
+        self.decision.model()
+    }
+
+    /// The value of `X-ZLRS-Decision`.
+    #[getter]
+    fn header(&self) -> String {
+        self.decision.header()
+    }
+
+    /// The id of the audit record; empty without an audit log.
+    #[getter]
+    fn audit(&self) -> &str {
+        self.decision.audit()
+    }
+
+    /// The media type of what `replay` gives.
+    #[getter]
+    fn content_type(&self) -> &'static str {
+        self.decision.form().content_type()
+    }
+
+    /// For a hit, how old the stored answer is.
+    #[getter]
+    fn age_ms(&self) -> Option<u64> {
+        self.decision.age().map(|age| age.as_millis() as u64)
+    }
+
+    /// For a hit, what to send: one JSON body, or one piece per event. Empty for anything else.
+    fn replay<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
+        self.decision.pieces().iter().map(|piece| PyBytes::new(py, piece)).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Decision({})", self.decision.header())
+    }
+}
