@@ -3,7 +3,7 @@
 use crate::matrix::expect_length;
 use crate::naive;
 use crate::output::{Columns, run_shares};
-use crate::{Isa, KernelError, Matrix, Pool, Scratch};
+use crate::{KernelError, Matrix, Pool, Scratch};
 
 /// `out[r] = W x[r]` (`+ bias`) for each of `rows` rows: `x` is `[rows][W.cols]`, `bias` `[W.rows]`, `out`
 /// `[rows][W.rows]`. O(rows * W.rows * W.cols).
@@ -34,7 +34,7 @@ pub fn matmul(
     }
     match weights.isa() {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2_product(pool, weights, x, bias, out, scratch),
+        crate::Isa::Avx2 => avx2_product(pool, weights, x, bias, out, scratch),
         _ => naive_product(pool, weights, x, bias, out, scratch),
     }
 }
