@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from zlrs.cli.main import main
+from zlrs.cli.dispatch import main
 
 __all__ = ["main"]
