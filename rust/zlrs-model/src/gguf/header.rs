@@ -103,7 +103,7 @@ fn read_magic(cursor: &mut Cursor<'_>) -> Result<u32, ModelError> {
     match version {
         2 | 3 => Ok(version),
         // A small number in the other byte order.
-        _ if version.swap_bytes() <= 0xffff => Err(ModelError::ByteSwapped),
+        _ if (1..=0xffff).contains(&version.swap_bytes()) => Err(ModelError::ByteSwapped),
         _ => Err(ModelError::UnsupportedVersion { given: version }),
     }
 }
