@@ -6,6 +6,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from zlrs.errors import APIError, RequestTooLargeError
 from zlrs_proxy.names import value_of
 from zlrs_proxy.refuse import Refusal, invalid
 
@@ -43,11 +44,9 @@ def target_of(request: web.BaseRequest) -> Target:
     """
     raw = request.raw_path
     if request.version not in _VERSIONS:
-        raise Refusal(505, "invalid_request_error", "Only HTTP/1.1 and HTTP/1.0 are spoken here.", close=True)
+        raise invalid("Only HTTP/1.1 and HTTP/1.0 are spoken here.", status=505, close=True)
     if request.method == "CONNECT":
-        raise Refusal(
-            501, "invalid_request_error", "CONNECT is not supported: this is not a tunnel.", close=True
-        )
+        raise invalid("CONNECT is not supported: this is not a tunnel.", status=501, close=True)
     if not raw.startswith("/"):
         raise invalid(
             "The request target must be a path such as /v1/messages; absolute, authority and asterisk forms "
@@ -141,10 +140,11 @@ def refuse_loops(headers: RawHeaders) -> None:
     hops = sum(len(_VIA_OURS.findall(value)) for name, value in headers if name.lower() == b"via")
     if hops >= _VIA_LIMIT:
         raise Refusal(
-            508,
-            "api_error",
-            f"This request has passed {hops} zlrs sidecars: the upstream seems to be this sidecar itself.",
-            suggestion="Check --upstream.",
+            APIError(
+                f"This request has passed {hops} zlrs sidecars: the upstream seems to be one of them.",
+                suggestion="Check --upstream.",
+                status=508,
+            ),
             headers=(("x-should-retry", "false"),),
         )
 
@@ -165,10 +165,10 @@ def too_large(limit: int, given: int | None) -> Refusal:
     """413 with both numbers."""
     size = f"{given} bytes" if given is not None else "longer"
     return Refusal(
-        413,
-        "request_too_large",
-        f"The request body may have {limit} bytes, this one is {size}.",
-        suggestion="Send less, or raise proxy.body_limit_bytes where the upstream takes more.",
+        RequestTooLargeError(
+            f"The request body may have {limit} bytes, this one is {size}.",
+            suggestion="Send less, or raise proxy.body_limit_bytes where the upstream takes more.",
+        ),
         close=True,
     )
 
@@ -183,9 +183,7 @@ async def answer_expect(request: web.BaseRequest, headers: RawHeaders) -> None:
     if expect is None:
         return
     if expect.strip().lower() != b"100-continue":
-        raise Refusal(
-            417, "invalid_request_error", "Only the expectation 100-continue can be met.", close=True
-        )
+        raise invalid("Only the expectation 100-continue can be met.", status=417, close=True)
     if request.version >= (1, 1):
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zlrs.errors import AuthenticationError
 from zlrs_proxy.accept import is_loopback
 from zlrs_proxy.names import RawHeaders, value_of
 from zlrs_proxy.refuse import Refusal
@@ -72,9 +73,9 @@ class Access:
         matches = [hmac.compare_digest(presented, digest) for digest in self._digests]
         if not any(matches):
             raise Refusal(
-                401,
-                "authentication_error",
-                "This sidecar needs one of its client keys as x-api-key or Authorization: Bearer.",
+                AuthenticationError(
+                    "This sidecar needs one of its client keys as x-api-key or Authorization: Bearer."
+                ),
                 headers=(("WWW-Authenticate", "Bearer"),),
             )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from zlrs import errors
 from zlrs_proxy.accept import too_large
 from zlrs_proxy.refuse import Refusal, invalid
 from zlrs_proxy.watch import Watch
@@ -101,7 +102,10 @@ class Body:
             piece = await self._content.readany()
         except _SilentError:
             silence = f"No byte of the request body came for {self._silence_seconds:g} s."
-            self.failure = Refusal(408, "timeout_error", silence, close=True)
+            self.failure = Refusal(
+                errors.TimeoutError(silence, suggestion="Send the body without pauses.", status=408),
+                close=True,
+            )
             raise self.failure from None
         except web.RequestPayloadError:
             self.failure = invalid("The request body is not well framed.", close=True)

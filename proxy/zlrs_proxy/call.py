@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
+from zlrs.errors import APIError
 from zlrs_proxy.forward import UpstreamError
 from zlrs_proxy.refuse import Refusal
 from zlrs_proxy.watch import Watch
@@ -77,7 +78,7 @@ class Call:
         except (_IdleError, aiohttp.ClientError, OSError) as error:
             kind = "idle" if isinstance(error, _IdleError) else "cut"
             raise UpstreamError(
-                kind, Refusal(502, "api_error", "The upstream's answer broke off.")
+                kind, Refusal(APIError("The upstream's answer broke off.", status=502))
             ) from error
         finally:
             self._watch.rest()

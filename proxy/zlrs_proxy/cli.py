@@ -155,8 +155,8 @@ def _fail(text: str, code: int) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="zlrs proxy",
-        description="A sidecar between an app and an Anthropic- or OpenAI-compatible API: answers what it has "
-        "proven, forwards the rest byte for byte, and says in headers what it did.",
+        description="A sidecar between an app and an Anthropic- or OpenAI-compatible API: answers what it "
+        "has proven, forwards the rest byte for byte, and says in headers what it did.",
         epilog="Then point the client's base URL at the address that is printed.",
     )
     add = parser.add_argument

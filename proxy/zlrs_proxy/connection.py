@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
-from zlrs_proxy.refuse import Protocol, Refusal
+from zlrs.errors import APIError
+from zlrs_proxy.refuse import Refusal, invalid
 from zlrs_proxy.respond import refusal_response
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Connection(web.RequestHandler):
         request: web.BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002 - it may quote the request, which is not ours to repeat
+        message: str | None = None,
     ) -> web.StreamResponse:
         """An answer for what is not HTTP, and for faults of ours; no content is echoed or logged."""
         self.head_complete()
@@ -92,19 +93,13 @@ class Connection(web.RequestHandler):
             raise ConnectionResetError("an error after the head of the answer was sent")
         cast("Server", self._manager).note_error(status, exc)
         if status >= 500:  # noqa: PLR2004
-            refusal = Refusal(500, "api_error", "The sidecar failed on this request.", close=True)
+            refusal = Refusal(APIError("The sidecar failed on this request."), close=True)
         elif isinstance(exc, LineTooLong):
-            refusal = Refusal(
-                431,
-                "invalid_request_error",
-                f"The request line or a header is longer than {_LINE_LIMIT_BYTES} bytes.",
-                close=True,
-            )
+            message = f"The request line or a header is longer than {_LINE_LIMIT_BYTES} bytes."
+            refusal = invalid(message, status=431, close=True)
         else:
-            refusal = Refusal(
-                400, "invalid_request_error", "This is not a well-formed HTTP/1.1 request.", close=True
-            )
-        return refusal_response(refusal, Protocol.MESSAGES, "", [])
+            refusal = invalid("This is not a well-formed HTTP/1.1 request.", close=True)
+        return refusal_response(refusal, "messages", "", [])
 
     def _arm(self) -> None:
         self._head_timer = self._loop.call_later(self._head_seconds, self.force_close)

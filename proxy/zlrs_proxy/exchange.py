@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from zlrs_proxy.controls import Controls
 from zlrs_proxy.decide import Verdict, skipped
 from zlrs_proxy.ids import request_id
-from zlrs_proxy.refuse import Protocol
 from zlrs_proxy.route import Endpoint
 
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from zlrs.wire import Protocol
     from zlrs_proxy.accept import Target
     from zlrs_proxy.clock import Clock
     from zlrs_proxy.names import RawHeaders
@@ -29,7 +29,7 @@ class Exchange:
         self.headers: RawHeaders = request.raw_headers
         self.target: Target | None = None
         self.endpoint = Endpoint.OTHER
-        self.protocol = Protocol.MESSAGES
+        self.protocol: Protocol = "messages"
         self.controls = Controls()
         self.verdict: Verdict = skipped("not_asked")
         self.decide_seconds: float | None = None

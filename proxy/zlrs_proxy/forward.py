@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import aiohttp
 
+from zlrs import errors
 from zlrs_proxy.names import (
     HISTORICAL_CONTROLS,
     REQUEST_ONLY_HERE,
@@ -127,8 +129,8 @@ class Forwarder:
         return self._error("malformed", 502, "sent something that is not a well-formed HTTP answer")
 
     def _error(self, kind: str, status: int, what: str) -> UpstreamError:
-        name = "timeout_error" if status == 504 else "api_error"  # noqa: PLR2004
-        refusal = Refusal(
-            status, name, f"The upstream {self._name} {what}.", suggestion="Check that it runs."
-        )
-        return UpstreamError(kind, refusal)
+        timed_out = status == HTTPStatus.GATEWAY_TIMEOUT
+        make = errors.TimeoutError if timed_out else errors.UpstreamUnreachableError
+        suggestion = "Check that it runs and that --upstream names it."
+        error = make(f"The upstream {self._name} {what}.", suggestion=suggestion, status=status)
+        return UpstreamError(kind, Refusal(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from zlrs.errors import CacheOnlyMissError, OverloadedError
 from zlrs_proxy import accept
 from zlrs_proxy.body import Body
 from zlrs_proxy.connection import Connection
@@ -70,7 +71,7 @@ class Pipeline:
         except Refusal as refusal:
             receipts = exchange.receipts() if self._settings.receipts else []
             response = refusal_response(refusal, exchange.protocol, exchange.request_id, receipts)
-            kind = exchange.verdict.kind if refusal.kind == "cache_only_miss" else "refused"
+            kind = exchange.verdict.kind if isinstance(refusal.error, CacheOnlyMissError) else "refused"
             self._count(exchange, response.status, kind)
         else:
             self._count(exchange, response.status, exchange.verdict.kind)
@@ -95,9 +96,9 @@ class Pipeline:
         self._access.check(exchange.headers)
         if self._metrics.in_flight > settings.in_flight_limit:
             raise Refusal(
-                503,
-                "overloaded_error",
-                f"This sidecar answers {settings.in_flight_limit} requests at once; all are taken.",
+                OverloadedError(
+                    f"This sidecar answers {settings.in_flight_limit} requests at once; all are taken."
+                ),
                 headers=(("Retry-After", "1"),),
                 close=True,
             )

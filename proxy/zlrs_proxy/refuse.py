@@ -1,55 +1,35 @@
-"""Answers of our own that are not from the graph: an error, in the shape of the protocol it was asked in."""
+"""Answers of our own that are not from the graph: an error of the catalogue, raised where it is decided."""
 
 from __future__ import annotations
 
-import json
-from enum import Enum
+from typing import TYPE_CHECKING
 
+from zlrs.errors import InvalidRequestError
 
-class Protocol(Enum):
-    """Which shape an error has."""
-
-    MESSAGES = "messages"
-    CHAT = "chat"
+if TYPE_CHECKING:
+    from zlrs.errors import ZlrsError
 
 
 class Refusal(Exception):  # noqa: N818 - a refusal is an answer, raised where it is decided
-    """Ends a request with an error of ours. Nothing has been sent yet."""
+    """Ends a request with an error of ours. Nothing has been sent yet.
+
+    Args:
+        error: What to say; its type and status are the catalogue's.
+        headers: Further headers of the answer.
+        close: Whether the connection ends with this answer, because what follows on it cannot be trusted.
+    """
 
     def __init__(
-        self,
-        status: int,
-        kind: str,
-        message: str,
-        *,
-        suggestion: str | None = None,
-        headers: tuple[tuple[str, str], ...] = (),
-        close: bool = False,
+        self, error: ZlrsError, *, headers: tuple[tuple[str, str], ...] = (), close: bool = False
     ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.kind = kind
-        self.message = message
-        self.suggestion = suggestion
+        super().__init__(error.message)
+        self.error = error
         self.headers = headers
         self.close = close
-        """Whether the connection ends with this answer, because what follows on it cannot be trusted."""
 
 
 def invalid(
     message: str, *, suggestion: str | None = None, status: int = 400, close: bool = False
 ) -> Refusal:
     """A request that is wrong whoever would answer it."""
-    return Refusal(status, "invalid_request_error", message, suggestion=suggestion, close=close)
-
-
-def body(refusal: Refusal, protocol: Protocol, request_id: str) -> bytes:
-    """The error body: Messages and Chat each have their own."""
-    error: dict[str, str | None] = {"type": refusal.kind, "message": refusal.message}
-    if protocol is Protocol.CHAT:
-        error |= {"param": None, "code": refusal.kind}
-    if refusal.suggestion is not None:
-        error["suggestion"] = refusal.suggestion
-    if protocol is Protocol.CHAT:
-        return json.dumps({"error": error}).encode()
-    return json.dumps({"type": "error", "error": error, "request_id": request_id}).encode()
+    return Refusal(InvalidRequestError(message, suggestion=suggestion, status=status), close=close)

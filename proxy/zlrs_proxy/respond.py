@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
-from zlrs_proxy.refuse import Protocol, Refusal, body
+from zlrs.wire import error_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from zlrs.wire import Protocol
+    from zlrs_proxy.refuse import Refusal
 
 
 class PlainResponse(web.StreamResponse):
@@ -58,9 +61,9 @@ def refusal_response(
     refusal: Refusal, protocol: Protocol, request_id: str, headers: Iterable[tuple[str, str]]
 ) -> PlainResponse:
     """An error of ours as a response."""
-    content = body(refusal, protocol, request_id)
+    content = error_body(refusal.error, protocol, request_id)
     response = whole_response(
-        refusal.status,
+        refusal.error.status,
         content,
         "application/json",
         [*headers, *refusal.headers, ("Cache-Control", "no-store")],

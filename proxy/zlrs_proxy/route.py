@@ -10,10 +10,10 @@ from yarl import URL
 
 from zlrs_proxy.accept import refuse_dot_segments
 from zlrs_proxy.names import RawHeaders, value_of
-from zlrs_proxy.refuse import Protocol
 from zlrs_proxy.settings import SettingsError
 
 if TYPE_CHECKING:
+    from zlrs.wire import Protocol
     from zlrs_proxy.accept import Target
 
 
@@ -36,11 +36,11 @@ def endpoint_of(method: str, target: Target) -> Endpoint:
 def protocol_of(endpoint: Endpoint, target: Target, headers: RawHeaders) -> Protocol:
     """In whose shape an error of ours is said."""
     if endpoint is Endpoint.CHAT:
-        return Protocol.CHAT
+        return "chat"
     if endpoint is Endpoint.MESSAGES or value_of(headers, b"anthropic-version") is not None:
-        return Protocol.MESSAGES
+        return "messages"
     chat_paths = ("/v1/chat/", "/v1/responses", "/v1/embeddings", "/v1/completions")
-    return Protocol.CHAT if target.path.startswith(chat_paths) else Protocol.MESSAGES
+    return "chat" if target.path.startswith(chat_paths) else "messages"
 
 
 class Upstream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from zlrs.errors import CacheOnlyMissError
 from zlrs_proxy.call import Call
 from zlrs_proxy.flight import Flight, Flights, Outcome
 from zlrs_proxy.forward import Forwarder, UpstreamError
@@ -154,7 +155,7 @@ class Upward:
                     kind="fill", header="fill" + exchange.verdict.header.removeprefix("miss")
                 )
                 message += "; it is being fetched"
-        return Refusal(504, "cache_only_miss", f"{message}.", headers=(("x-should-retry", "false"),))
+        return Refusal(CacheOnlyMissError(f"{message}."), headers=(("x-should-retry", "false"),))
 
     def _filled(self, _task: asyncio.Task[None]) -> None:
         self._fills -= 1

@@ -69,8 +69,8 @@ async def test_requests_at_once_are_limited_and_told_to_come_back(start_sidecar,
     sidecar = await start_sidecar(in_flight_limit=3)
     upstream.default = lambda _: Reply(first_delay_s=0.3, body=b"{}")
     got = await asyncio.gather(*(sidecar.ask(body=message(f"{i}")) for i in range(6)))
-    assert sorted(one.status for one in got) == [200] * 3 + [503] * 3
-    refused = next(one for one in got if one.status == 503)
+    assert sorted(one.status for one in got) == [200] * 3 + [529] * 3
+    refused = next(one for one in got if one.status == 529)
     assert refused.header("retry-after") == "1"
     assert json.loads(refused.body)["error"]["type"] == "overloaded_error"
     assert (await sidecar.ask(body=message())).status == 200

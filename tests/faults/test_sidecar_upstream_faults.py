@@ -45,7 +45,7 @@ async def test_nobody_listens(start_sidecar, path) -> None:
         got = await sidecar.ask(path, chat() if "chat" in path else message())
     assert got.status == 502
     error = json.loads(got.body)["error"]
-    assert error["type"] == "api_error"
+    assert error["type"] == "upstream_unreachable"
     assert "cannot be reached" in error["message"]
     assert (json.loads(got.body).get("type") == "error") == (path == "/v1/messages")
 
@@ -110,7 +110,7 @@ async def test_no_answer_is_502(start_sidecar, upstream, raw, then) -> None:
     upstream.replies.append(Reply(raw=raw, then=then))
     got = await sidecar.ask(body=message())
     assert got.status == 502
-    assert json.loads(got.body)["error"]["type"] == "api_error"
+    assert json.loads(got.body)["error"]["type"] == "upstream_unreachable"
     assert (await sidecar.ask(body=message())).status == 200
 
 
