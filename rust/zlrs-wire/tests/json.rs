@@ -1,4 +1,5 @@
 //! Strict JSON, held against an independent reader.
+#![expect(clippy::expect_used, reason = "helpers of tests stand outside the test functions")]
 
 use proptest::prelude::*;
 use zlrs_wire::Reason;

@@ -1,4 +1,7 @@
 //! What a request view finds.
+#![expect(clippy::expect_used, reason = "helpers of tests stand outside the test functions")]
+
+use std::borrow::Cow;
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -6,15 +9,12 @@ use zlrs_wire::{Protocol, Reason, RequestView, Temperature};
 
 fn barrier(protocol: Protocol, body: &serde_json::Value) -> Option<(Reason, String)> {
     let text = body.to_string();
-    match RequestView::parse(protocol, text.as_bytes()) {
-        Ok(view) => view.barrier.map(|refusal| (refusal.reason, refusal.path)),
-        Err(refusal) => panic!("{refusal}: {text}"),
-    }
+    let view = RequestView::parse(protocol, text.as_bytes()).expect(&text);
+    view.barrier.map(|refusal| (refusal.reason, refusal.path))
 }
 
-fn with(protocol: Protocol, field: &str, value: serde_json::Value) -> serde_json::Value {
+fn with(field: &str, value: serde_json::Value) -> serde_json::Value {
     let mut body = json!({"model": "m", "max_tokens": 9, "temperature": 0, "messages": [{"role": "user", "content": "hi"}]});
-    let _ = protocol;
     body[field] = value;
     body
 }
@@ -47,12 +47,8 @@ fn facts_of_a_plain_request() {
 #[test]
 fn the_ask_is_the_last_block_of_the_last_turn() {
     let ask = |content: serde_json::Value| {
-        let body =
-            with(Protocol::Messages, "messages", json!([{"role": "user", "content": content}])).to_string();
-        RequestView::parse(Protocol::Messages, body.as_bytes())
-            .expect("a request")
-            .ask
-            .map(|ask| ask.into_owned())
+        let body = with("messages", json!([{"role": "user", "content": content}])).to_string();
+        RequestView::parse(Protocol::Messages, body.as_bytes()).expect("a request").ask.map(Cow::into_owned)
     };
     assert_eq!(ask(json!("a")), Some("a".to_owned()));
     assert_eq!(
@@ -158,7 +154,7 @@ fn barriers_name_reason_and_path() {
         (Chat, "messages", calls, Reason::Tools, "messages[0].tool_calls"),
         (Chat, "messages", prefill, Reason::NoAsk, "messages[1]"),
     ] {
-        let body = with(protocol, field, value);
+        let body = with(field, value);
         assert_eq!(barrier(protocol, &body), Some((reason, path.to_owned())), "{body}");
     }
 }
@@ -183,7 +179,7 @@ fn what_says_nothing_is_no_barrier() {
         (Chat, "stream_options", json!({"include_usage": null, "include_obfuscation": false})),
         (Chat, "messages", dumped),
     ] {
-        let body = with(protocol, field, value);
+        let body = with(field, value);
         assert_eq!(barrier(protocol, &body), None, "{body}");
     }
 }
@@ -192,7 +188,7 @@ fn what_says_nothing_is_no_barrier() {
 fn the_attribution_line_is_taken_off_and_nothing_else() {
     let line = "x-anthropic-billing-header: cc_version=2.1.177.01c; cc_entrypoint=sdk-cli; cch=36ee5;";
     let seen = |system: serde_json::Value| {
-        let body = with(Protocol::Messages, "system", system).to_string();
+        let body = with("system", system).to_string();
         let view = RequestView::parse(Protocol::Messages, body.as_bytes()).expect("a request");
         (view.attribution, view.barrier.is_none())
     };
@@ -228,7 +224,7 @@ proptest! {
 
     #[test]
     fn damaged_requests_never_panic(at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>()) {
-        let body = with(Protocol::Messages, "system", json!([{"type": "text", "text": "é\u{1F600}"}])).to_string();
+        let body = with("system", json!([{"type": "text", "text": "é\u{1F600}"}])).to_string();
         let mut bytes = body.into_bytes();
         let at = at.index(bytes.len());
         bytes[at] = byte;

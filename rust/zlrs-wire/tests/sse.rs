@@ -41,7 +41,7 @@ fn naive(text: &str) -> Vec<Event> {
             name.clear();
             data.clear();
         } else if field == "event" {
-            name = value.to_owned();
+            value.clone_into(&mut name);
         } else if field == "data" {
             data.push(value.to_owned());
         }
