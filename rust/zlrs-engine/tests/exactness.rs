@@ -30,6 +30,12 @@ fn compare(model: &Model, ids: &[u32], chunks: &[usize], what: &str) {
     let expected = model.reference(ids);
     for isa in isas() {
         for threads in [1, 2] {
+            // The specification itself is slow: long inputs go through it once.
+            let slow = isa == Isa::Naive && ids.len() > 500;
+            if slow && threads == 1 {
+                continue;
+            }
+            let chunks = if slow { &chunks[chunks.len() - 1..] } else { chunks };
             let mut backend = model.backend(isa, threads, ids.len().div_ceil(16) + 1);
             for &chunk in chunks {
                 let got = logits_of(&mut backend, ids, chunk);

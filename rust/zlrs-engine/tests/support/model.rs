@@ -64,7 +64,7 @@ pub fn arena(backend: &CpuBackend) -> Arena {
     Arena::new(shape.block_bytes, shape.blocks * shape.block_bytes).unwrap()
 }
 
-/// Computes the pending tokens of the sequences, at most `chunk` of each per step, and returns the logits after
+/// Computes the pending tokens of the sequences, at most `chunk` of each per step (256 in all), and returns the logits after
 /// every one of them, by sequence.
 pub fn run(backend: &mut CpuBackend, sequences: &mut [&mut Sequence], chunk: usize) -> Vec<Vec<Vec<f32>>> {
     let vocabulary = backend.shape().vocabulary;
