@@ -72,6 +72,8 @@ pub struct Audit {
     shared: Arc<Shared>,
     sender: Mutex<Option<Sender<Message>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The process whose thread this is.
+    process: u32,
 }
 
 impl Audit {
@@ -109,7 +111,13 @@ impl Audit {
             .name("zlrs-audit".to_owned())
             .spawn(move || writer.run(&messages))
             .map_err(|source| StoreError::Thread { name: "audit", source })?;
-        Ok(Self { path, shared, sender: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) })
+        Ok(Self {
+            path,
+            shared,
+            sender: Mutex::new(Some(sender)),
+            thread: Mutex::new(Some(thread)),
+            process: std::process::id(),
+        })
     }
 
     /// Adds a record; never blocks. A full queue drops it, and the log says how many were dropped.
@@ -153,6 +161,10 @@ impl Audit {
 
     /// Writes what waits, a last checkpoint and the end of the chain.
     pub fn close(&self) {
+        // After a fork the thread is the parent's: waiting for it would never end.
+        if self.process != std::process::id() {
+            return;
+        }
         // Dropping the sender ends the thread, after what waits.
         self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {

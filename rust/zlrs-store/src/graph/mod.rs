@@ -50,6 +50,8 @@ pub struct Graph {
     latest_ms: AtomicU64,
     counts: Counts,
     notices: Notices,
+    /// The process that opened it.
+    process: u32,
 }
 
 impl Graph {
@@ -88,6 +90,7 @@ impl Graph {
             latest_ms: AtomicU64::new(0),
             counts: Counts::default(),
             notices,
+            process: std::process::id(),
         })
     }
 
@@ -97,6 +100,9 @@ impl Graph {
     }
 
     fn out_of_service(&self) -> Option<String> {
+        if self.process != std::process::id() {
+            return Some("it was opened before a fork; open it in the new process".to_owned());
+        }
         let store = self.store.as_ref();
         let broken = || store.and_then(|store| store.broken());
         let audit =
@@ -119,7 +125,7 @@ impl Graph {
     /// # Errors
     /// When something could not be written.
     pub fn flush(&self) -> Result<(), StoreError> {
-        self.store.as_ref().map_or(Ok(()), |store| store.flush())?;
+        self.serving()?.flush()?;
         self.audit.as_ref().map_or(Ok(()), Audit::flush)
     }
 

@@ -70,6 +70,8 @@ pub struct SqliteStore {
     read_deadline: Duration,
     senders: Mutex<Option<Senders>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The process whose threads these are.
+    process: u32,
 }
 
 #[derive(Clone)]
@@ -120,6 +122,7 @@ impl SqliteStore {
             read_deadline: limits.read_deadline,
             senders: Mutex::new(Some(Senders { entries, commands, lookups })),
             threads: Mutex::new(threads),
+            process: std::process::id(),
         })
     }
 
@@ -233,6 +236,10 @@ impl Store for SqliteStore {
     }
 
     fn close(&self) {
+        // After a fork the threads are the parent's: waiting for them would never end.
+        if self.process != std::process::id() {
+            return;
+        }
         let senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(senders) = senders {
             // A full queue or a writer that is gone: dropping the senders ends it as well, after what waits.

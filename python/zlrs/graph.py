@@ -1,0 +1,273 @@
+"""The decision graph: answers that are already known, served again with a receipt.
+
+It stands alone: put it in front of whatever answers Messages or Chat requests.
+
+    >>> import json, time
+    >>> from zlrs.graph import DecisionGraph
+    >>> graph = DecisionGraph(None)  # in memory; give a directory to keep it
+    >>> ask = {"model": "m", "max_tokens": 9, "temperature": 0, "messages": [{"role": "user", "content": "Hi"}]}
+    >>> answer = {"id": "1", "type": "message", "role": "assistant", "model": "m", "stop_sequence": None,
+    ...           "content": [{"type": "text", "text": "Hello!"}], "stop_reason": "end_turn",
+    ...           "usage": {"input_tokens": 1, "output_tokens": 2}}
+    >>> request = ("POST", "/v1/messages", "", [(b"x-api-key", b"k")], json.dumps(ask).encode(), "my-upstream")
+    >>> def now_ms():
+    ...     return time.time_ns() // 1_000_000
+    >>> decision = graph.decide(*request, now_ms())
+    >>> decision.kind
+    'miss'
+    >>> head = [(b"content-type", b"application/json")]
+    >>> graph.settle(decision, 200, head, json.dumps(answer).encode(), True, now_ms())
+    'stored'
+    >>> again = graph.decide(*request, now_ms())
+    >>> again.kind, json.loads(b"".join(again.replay()))["content"][0]["text"]
+    ('hit', 'Hello!')
+    >>> graph.close()
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from zlrs import _core
+from zlrs.errors import from_core
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from zlrs.config import GraphSettings as GraphSection
+
+MEMORY = "memory"
+"""The path that means no path: everything stays in this process."""
+
+_MIB = 1 << 20
+_DAY_S = 86_400
+
+
+class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of a decision graph. The native core checks the ranges again."""
+
+    same: Annotated[bool, Meta(description="whether the *same* route serves and stores")] = True
+    ttl_s: Annotated[int, Meta(ge=1, le=30 * _DAY_S, description="how long an answer is served")] = _DAY_S
+    max_answer_bytes: Annotated[int, Meta(ge=1, le=64 * _MIB, description="largest answer stored")] = _MIB
+    max_ask_chars: Annotated[int, Meta(ge=1, le=10_000_000, description="longest ask looked up")] = 200_000
+    temperature_limit: Annotated[float, Meta(ge=0, le=0.1, description="highest eligible temperature")] = 0.1
+    absent_temperature: Annotated[
+        Literal["not_eligible", "eligible"],
+        Meta(description="an absent temperature means 1.0 in both protocols"),
+    ] = "not_eligible"
+    credential_check: Annotated[
+        bool,
+        Meta(description="a hit needs a credential that the upstream accepted lately; off for the engine itself"),
+    ] = True
+    credential_window_s: Annotated[int, Meta(ge=1, le=_DAY_S, description="how lately")] = 900
+    max_entries: Annotated[int, Meta(ge=1, le=100_000_000, description="entries kept")] = 1_000_000
+    max_bytes: Annotated[int, Meta(ge=_MIB, le=1 << 50, description="bytes kept")] = 1024 * _MIB
+    body_cache_bytes: Annotated[int, Meta(ge=0, le=1 << 50, description="answers kept in memory")] = 64 * _MIB
+    read_deadline_ms: Annotated[int, Meta(ge=1, le=1000, description="longest lookup; past it a miss")] = 5
+    audit: Annotated[bool, Meta(description="write decisions to the audit log beside the store")] = True
+
+
+class Decision(Protocol):
+    """What the graph decided about one request."""
+
+    @property
+    def kind(self) -> str:
+        """`hit`, `miss` or `skipped`."""
+
+    @property
+    def route(self) -> str:
+        """`same`; empty for a skipped request."""
+
+    @property
+    def reason(self) -> str:
+        """Why not; empty for a hit."""
+
+    @property
+    def node(self) -> str:
+        """Name of the node, 64 hexadecimal digits; equal for requests that may wait for one upstream call."""
+
+    @property
+    def protocol(self) -> str:
+        """`messages`, `chat` or `other`."""
+
+    @property
+    def stream(self) -> bool:
+        """Whether an event stream is asked for."""
+
+    @property
+    def model(self) -> str:
+        """The model asked for; empty where the request is not understood."""
+
+    @property
+    def header(self) -> str:
+        """The value of `X-ZLRS-Decision`."""
+
+    @property
+    def audit(self) -> str:
+        """Id of the audit record; empty without an audit log."""
+
+    @property
+    def content_type(self) -> str:
+        """The media type of what `replay` gives."""
+
+    @property
+    def age_ms(self) -> int | None:
+        """For a hit, how old the stored answer is."""
+
+    def replay(self) -> list[bytes]:
+        """For a hit, one JSON body or one piece per event, with fresh ids; empty for anything else."""
+
+
+class DecisionGraph:
+    """A decision graph over a store. Safe to use from several threads; not after a fork.
+
+    A store that cannot be used is no error: every decision is then `skipped` and `state()` says why.
+
+    Args:
+        path: A directory of the graph's own, made with mode 0700; None keeps everything in memory.
+        settings: See `GraphSettings`.
+
+    Raises:
+        ConfigurationError: A setting is out of its range.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, settings: GraphSettings | None = None) -> None:
+        self.settings = settings or GraphSettings()
+        try:
+            self._core = _core.Graph(path, msgspec.json.encode(self.settings))
+        except _core.CoreError as error:
+            raise from_core(error) from None
+
+    @classmethod
+    def open(cls, section: GraphSection, *, credential_check: bool = True) -> Self:
+        """Open the graph that a configuration names.
+
+        Args:
+            section: The `[graph]` table. `path` is a directory, or `memory`; absent means
+                `$ZLRS_HOME/graph`, else `$XDG_DATA_HOME/zlrs/graph`.
+            credential_check: Off where whoever opens the graph is the upstream itself.
+        """
+        path = section.path or default_directory()
+        settings = GraphSettings(
+            ttl_s=max(1, round(section.ttl_seconds)),
+            absent_temperature="eligible" if section.absent_temperature == "eligible" else "not_eligible",
+            credential_check=credential_check,
+        )
+        return cls(None if path == MEMORY else path, settings)
+
+    def decide(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes,
+        upstream: str,
+        now_ms: int,
+    ) -> Decision:
+        """Decide about a request; waits for the store a few milliseconds at most.
+
+        Args:
+            method: The request method.
+            path: The path as it was sent, without the query.
+            query: The query as it was sent, without the question mark.
+            headers: All request headers, in order.
+            body: The body, without content encoding.
+            upstream: The upstream's name or base URL, from configuration, never from a request.
+            now_ms: Unix time in milliseconds.
+        """
+        return self._core.decide(method, path, query, headers, body, upstream, now_ms)
+
+    def settle(
+        self,
+        decision: Decision,
+        status: int,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes,
+        complete: bool,
+        now_ms: int,
+    ) -> str:
+        """Take in the upstream's answer: `stored`, or the reason why it is not kept.
+
+        Call it for every answer to a forwarded request, from a thread: it blocks up to a second.
+
+        Args:
+            decision: What this graph decided about the request.
+            status: The answer's status; it says whether the credential is good.
+            headers: All headers of the answer, in order.
+            body: The body, without content encoding.
+            complete: Whether the upstream ended the answer properly.
+            now_ms: Unix time in milliseconds when it ended.
+        """
+        return self._core.settle(_own(decision), status, headers, body, complete, now_ms)
+
+    def withdraw(self, decision: Decision, now_ms: int, reason: str) -> None:
+        """Make sure that the stored answer to this request is never served again; durable on return."""
+        try:
+            self._core.withdraw(_own(decision), now_ms, reason)
+        except _core.CoreError as error:
+            raise from_core(error) from None
+
+    def purge(self) -> int:
+        """Remove every entry; returns how many."""
+        try:
+            return self._core.purge()
+        except _core.CoreError as error:
+            raise from_core(error) from None
+
+    def flush(self) -> None:
+        """Wait until everything settled before is committed and the audit log is signed."""
+        try:
+            self._core.flush()
+        except _core.CoreError as error:
+            raise from_core(error) from None
+
+    def state(self) -> str:
+        """`ready`, or `bypass: ` and the reason."""
+        return self._core.state()
+
+    def stats(self) -> dict[str, int]:
+        """Counters since opening and present sizes."""
+        return self._core.stats()
+
+    def notices(self) -> list[str]:
+        """Lines for the operator's log since the last call: damage found, a store out of service."""
+        return self._core.notices()
+
+    def close(self) -> None:
+        """Commit and sign what waits, and stop the threads. Later decisions are skipped."""
+        self._core.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def default_directory() -> Path:
+    """`$ZLRS_HOME/graph` when `ZLRS_HOME` is set, else `$XDG_DATA_HOME/zlrs/graph` (`~/.local/share`)."""
+    home = os.environ.get("ZLRS_HOME")
+    if home:
+        return Path(home) / "graph"
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "zlrs" / "graph"
+
+
+def _own(decision: Decision) -> _core.Decision:
+    if not isinstance(decision, _core.Decision):
+        raise TypeError("the decision is not of this graph")
+    return decision
