@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import final
 
+__all__ = ["CoreError", "Delta", "Engine", "Finished", "Generation", "build_info"]
+
 # --- build ------------------------------------------------------------------------------------------------
 
 def build_info() -> dict[str, str]:
