@@ -46,14 +46,14 @@ def fail(text: str) -> None:
 
 
 def run(*command: str | Path, quiet: bool = False) -> bool:
-    """Run a command in the root; True when it succeeded. Its output is shown only when it is wanted."""
-    sink = subprocess.DEVNULL if quiet else None
-    return (
-        subprocess.run(
-            [str(part) for part in command], cwd=ROOT, stdout=sink, stderr=sink, check=False
-        ).returncode
-        == 0
-    )
+    """Run a command in the root; True when it succeeded.
+
+    Standard output is dropped (installers talk), errors and cargo's progress are shown unless it is `quiet`.
+    """
+    errors = subprocess.DEVNULL if quiet else None
+    arguments = [str(part) for part in command]
+    result = subprocess.run(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors, check=False)
+    return result.returncode == 0
 
 
 def check_tools() -> None:
