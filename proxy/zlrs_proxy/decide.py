@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zlrs_proxy.coding import CodingError, decode
@@ -12,39 +13,10 @@ from zlrs_proxy.names import RawHeaders, value_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from zlrs.graph import Decision
     from zlrs_proxy.clock import Clock
 
 _LOG = logging.getLogger("zlrs_proxy")
-
-# A strict parse and a keyed hash of this much take well under a millisecond; more goes to a thread.
-_ON_THE_LOOP_BYTES = 96 * 1024
-
-
-class Decision(Protocol):
-    """What the graph says about one request."""
-
-    @property
-    def kind(self) -> str:
-        """`hit`, `miss` or `skipped`."""
-
-    @property
-    def node(self) -> str:
-        """Name of the node, empty when there is none."""
-
-    @property
-    def header(self) -> str:
-        """The value of `X-ZLRS-Decision`."""
-
-    @property
-    def audit(self) -> str:
-        """Id of the audit record, empty when there is none."""
-
-    @property
-    def content_type(self) -> str:
-        """Of the answer that `replay` makes."""
-
-    def replay(self) -> list[bytes]:
-        """The stored answer in the form the request asked for, with fresh ids."""
 
 
 class Graph(Protocol):
@@ -76,6 +48,9 @@ class Graph(Protocol):
     def stats(self) -> dict[str, int]:
         """Numbers for metrics."""
 
+    def notices(self) -> list[str]:
+        """Lines for the operator since the last call."""
+
     def flush(self) -> None:
         """Write what is queued."""
 
@@ -99,26 +74,48 @@ def skipped(reason: str) -> Verdict:
 
 
 class Decider:
-    """Asks the graph, on the loop for short bodies and in a thread for long ones."""
+    """Asks the graph in threads of its own, so that a slow disk never holds up other requests.
 
-    def __init__(self, graph: Graph, upstream: str, clock: Clock, decoded_limit: int) -> None:
+    Args:
+        graph: The graph.
+        upstream: How the scope calls the upstream.
+        clock: Wall time of the decision.
+        decoded_limit: Longest body after its content coding is undone.
+        seconds: How long to wait for the graph. Past it, and past `QUEUE_LIMIT`, upstream is asked.
+    """
+
+    QUEUE_LIMIT = 256
+
+    def __init__(self, graph: Graph, upstream: str, clock: Clock, decoded_limit: int, seconds: float) -> None:
         self._graph = graph
         self._upstream = upstream
         self._clock = clock
         self._decoded_limit = decoded_limit
-        self.failures = 0
+        self._seconds = seconds
+        self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="zlrs-decide")
+        self._waiting = 0
 
     async def decide(self, method: str, path: str, query: str, headers: RawHeaders, body: bytes) -> Verdict:
         """What to do with a request; never raises."""
-        coding = (value_of(headers, b"content-encoding") or b"").decode("latin-1")
-        arguments = (method, path, query.removeprefix("?"), headers, body, coding)
-        if coding or len(body) > _ON_THE_LOOP_BYTES:
-            return await asyncio.to_thread(self._ask, *arguments)
-        return self._ask(*arguments)
+        if self._waiting >= self.QUEUE_LIMIT:
+            return skipped("store_unavailable")
+        self._waiting += 1
+        asking = asyncio.get_running_loop().run_in_executor(
+            self._workers, self._ask, method, path, query.removeprefix("?"), headers, body
+        )
+        asking.add_done_callback(self._answered)
+        done, _ = await asyncio.wait({asking}, timeout=self._seconds)
+        return asking.result() if done else skipped("store_unavailable")
 
-    def _ask(
-        self, method: str, path: str, query: str, headers: RawHeaders, body: bytes, coding: str
-    ) -> Verdict:
+    def close(self) -> None:
+        """End the threads."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _answered(self, _asking: asyncio.Future[Verdict]) -> None:
+        self._waiting -= 1
+
+    def _ask(self, method: str, path: str, query: str, headers: RawHeaders, body: bytes) -> Verdict:
+        coding = (value_of(headers, b"content-encoding") or b"").decode("latin-1")
         if coding:
             try:
                 body = decode(body, coding, self._decoded_limit)
@@ -131,6 +128,5 @@ class Decider:
             )
             return Verdict(decision.kind, decision.header, decision.audit, decision.node, decision)
         except Exception as error:  # noqa: BLE001 - a graph that fails must not stop the request
-            self.failures += 1
             _LOG.warning("graph.decide failed", extra={"fields": {"error": type(error).__name__}})
             return skipped("store_unavailable")

@@ -32,6 +32,8 @@ class Exchange:
         self.protocol: Protocol = "messages"
         self.controls = Controls()
         self.verdict: Verdict = skipped("not_asked")
+        self.flights_before = 0
+        """How many flights had landed when the graph was asked."""
         self.decide_seconds: float | None = None
         self.upstream_seconds: float | None = None
         self.first_byte_seconds: float | None = None

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from enum import Enum
+
+_REMEMBERED = 1024
 
 
 class Outcome(Enum):
@@ -48,6 +51,9 @@ class Flights:
 
     def __init__(self) -> None:
         self._flights: dict[str, Flight] = {}
+        self._landed: OrderedDict[str, int] = OrderedDict()
+        self.count = 0
+        """Flights that have stored an answer so far: the time on which `landed_since` is told."""
 
     def join(self, key: str) -> Flight | None:
         """The flight that is under way for this ask."""
@@ -62,7 +68,20 @@ class Flights:
         """End a flight; the next ask begins another."""
         if self._flights.get(key) is flight:
             del self._flights[key]
+        if outcome is Outcome.STORED:
+            self.count += 1
+            self._landed[key] = self.count
+            self._landed.move_to_end(key)
+            if len(self._landed) > _REMEMBERED:
+                self._landed.popitem(last=False)
         flight.end(outcome)
+
+    def landed_since(self, key: str, count: int) -> bool:
+        """Whether this ask's answer was stored after `count` was read.
+
+        A decision takes a moment, in which the flight that it should have joined may have landed.
+        """
+        return self._landed.get(key, 0) > count
 
     def __len__(self) -> int:
         return len(self._flights)

@@ -130,6 +130,7 @@ class Pipeline:
         if reason is not None or self._decider is None or exchange.target is None:
             exchange.verdict = skipped(reason or self._no_graph_reason)
             return
+        exchange.flights_before = self._upward.count()
         began = exchange.elapsed()
         exchange.verdict = await self._decider.decide(
             exchange.request.method, exchange.target.path, exchange.target.query, exchange.headers, body.held

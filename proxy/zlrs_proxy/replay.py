@@ -9,7 +9,7 @@ from zlrs_proxy.respond import PlainResponse, whole_response
 from zlrs_proxy.route import Endpoint
 
 if TYPE_CHECKING:
-    from zlrs_proxy.decide import Decision
+    from zlrs.graph import Decision
 
 _LOG = logging.getLogger("zlrs_proxy")
 

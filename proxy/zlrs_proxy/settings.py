@@ -70,6 +70,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Longest silence of an upstream in the middle of an answer. There is no limit on the whole."""
     client_stall_seconds: Seconds = 120.0
     """Longest time a client may leave its receive buffer full."""
+    decide_seconds: Seconds = 0.25
+    """Longest wait for the graph's decision; a slower one is no decision, and upstream is asked."""
     follower_seconds: Annotated[float, Meta(ge=0, le=60)] = 2.0
     """How long an ask waits for the same ask that is already on its way."""
     drain_seconds: Annotated[float, Meta(ge=0, le=3600)] = 30.0

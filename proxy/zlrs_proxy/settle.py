@@ -12,8 +12,9 @@ from zlrs_proxy.coding import CodingError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from zlrs.graph import Decision
     from zlrs_proxy.clock import Clock
-    from zlrs_proxy.decide import Decision, Graph
+    from zlrs_proxy.decide import Graph
     from zlrs_proxy.tap import Tap
 
 _LOG = logging.getLogger("zlrs_proxy")

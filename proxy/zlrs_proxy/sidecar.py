@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("zlrs_proxy")
 _SETTLE_SECONDS = 5.0
 _CUT_SECONDS = 1.0
+_NOTICES_SECONDS = 5.0
 _POLL_SECONDS = 0.02
 
 
@@ -61,7 +62,9 @@ class Sidecar:
             )
         self._open_graph = open_graph
         self._graph: Graph | None = None
+        self._decider: Decider | None = None
         self._settler: Settler | None = None
+        self._notices: asyncio.Task[None] | None = None
         self._forwarder: Forwarder | None = None
         self._background = Background()
         self.health = Health(self._metrics_text, token)
@@ -80,11 +83,15 @@ class Sidecar:
         """
         reason = await self._start_graph()
         self._forwarder = Forwarder(self.settings, self._access, self._upstream.name)
-        decider = None
         if self._graph is not None:
-            decider = Decider(
-                self._graph, self._upstream.name, self._clock, self.settings.graph_body_limit_bytes
+            self._decider = Decider(
+                self._graph,
+                self._upstream.name,
+                self._clock,
+                self.settings.graph_body_limit_bytes,
+                self.settings.decide_seconds,
             )
+            self._notices = asyncio.ensure_future(self._log_notices(self._graph))
             self._settler = Settler(
                 self._graph, self._clock, self.settings.settle_queue_limit, self.metrics.settle
             )
@@ -101,7 +108,7 @@ class Sidecar:
             self.settings,
             self._upstream,
             self._access,
-            decider,
+            self._decider,
             upward,
             self.health,
             self.metrics,
@@ -135,6 +142,10 @@ class Sidecar:
             await runner.cleanup()
         self._runners.clear()
         await self._background.close(min(_CUT_SECONDS, limit))
+        if self._notices is not None:
+            self._notices.cancel()
+        if self._decider is not None:
+            self._decider.close()
         if self._settler is not None:
             await self._settler.close(_SETTLE_SECONDS)
         if self._forwarder is not None:
@@ -157,6 +168,11 @@ class Sidecar:
             )
             return "store_unavailable"
         return ""
+
+    async def _log_notices(self, graph: Graph) -> None:
+        while True:
+            await asyncio.sleep(_NOTICES_SECONDS)
+            _notice(graph)
 
     async def _listen(self, server: Server, host: str, port: int) -> str:
         runner = web.ServerRunner(server, shutdown_timeout=_CUT_SECONDS)
@@ -203,7 +219,16 @@ class Sidecar:
             _LOG.error("fault in a handler", exc_info=error)
 
 
+def _notice(graph: Graph) -> None:
+    try:
+        for line in graph.notices():
+            _LOG.warning("graph: %s", line)
+    except Exception as error:  # noqa: BLE001 - what cannot be said stops nothing
+        _LOG.warning("graph.notices failed", extra={"fields": {"error": type(error).__name__}})
+
+
 def _close_graph(graph: Graph) -> None:
+    _notice(graph)
     try:
         graph.flush()
         graph.close()

@@ -63,6 +63,10 @@ class Upward:
         self._flights = Flights()
         self._fills = 0
 
+    def count(self) -> int:
+        """How many flights have landed; read before the graph is asked."""
+        return self._flights.count
+
     async def answer(self, exchange: Exchange, body: Body, url: URL, asker: Asker) -> PlainResponse:
         """The upstream's answer, or the graph's when the same ask was under way and has been stored.
 
@@ -83,6 +87,9 @@ class Upward:
 
     async def _follow(self, exchange: Exchange, body: Body, key: str, asker: Asker) -> PlainResponse | None:
         """Wait behind the same ask; None when this one has to go upstream itself."""
+        if self._flights.landed_since(key, exchange.flights_before):
+            await asker.decide(exchange, body)
+            return asker.answer_from_graph(exchange)
         deadline = exchange.elapsed() + self._settings.follower_seconds
         while (flight := self._flights.join(key)) is not None:
             outcome = await flight.wait(max(0.0, deadline - exchange.elapsed()))

@@ -21,6 +21,18 @@ async def test_a_graph_that_cannot_be_opened(start_sidecar, upstream) -> None:
     assert len(upstream.calls) == 2
 
 
+async def test_a_graph_that_does_not_answer_is_bypassed(start_sidecar, upstream) -> None:
+    graph = MemoryGraph()
+    sidecar = await start_sidecar(graph=graph, decide_seconds=0.05)
+    await sidecar.ask(body=message())
+    graph.decide_delay_s = 1.0
+    got = await asyncio.gather(*(sidecar.ask(body=message()) for _ in range(20)))
+    assert {one.header("x-zlrs-decision") for one in got} == {"skipped;reason=store_unavailable"}
+    assert [one.status for one in got] == [200] * 20
+    # All were answered while the first two were still being decided.
+    assert graph.decided == 3
+
+
 async def test_decide_fails(start_sidecar, upstream) -> None:
     graph = MemoryGraph()
     sidecar = await start_sidecar(graph=graph)

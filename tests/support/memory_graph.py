@@ -36,6 +36,7 @@ class MemoryGraph:
         self.settled: list[tuple[str, int, bool]] = []
         self.fail_decide = False
         self.fail_settle = False
+        self.decide_delay_s = 0.0
         self.settle_delay_s = 0.0
         self.closed = False
         self._lock = threading.Lock()
@@ -43,6 +44,7 @@ class MemoryGraph:
     def decide(self, method, path, query, headers, body, upstream, now_ms) -> MemoryDecision:
         """Equal in everything but `stream`."""
         self.decided += 1
+        time.sleep(self.decide_delay_s)
         if self.fail_decide:
             raise OSError("disk gone")
         try:
@@ -109,6 +111,10 @@ class MemoryGraph:
     def stats(self) -> dict[str, int]:
         """Numbers for metrics."""
         return {"entries": len(self.texts)}
+
+    def notices(self) -> list[str]:
+        """Nothing to say."""
+        return []
 
     def flush(self) -> None:
         """Nothing waits."""
