@@ -115,12 +115,22 @@ pub fn is_harmless(name: &str) -> bool {
     HARMLESS_HEADERS.contains(&name) || HARMLESS_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The first header that makes any request not eligible: a cookie, or a content encoding other than `identity`.
+/// Request headers that refer to state at the upstream: the answer depends on more than the request. The historical
+/// spellings are here too, for an engine of ours behind a sidecar: replaying would not open or advance its session.
+pub const STATEFUL_HEADERS: &[&str] =
+    &["x-zlrs-session", "x-zlrs-kv-migrate", "x-anthropic-session", "x-anthropic-kv-migrate"];
+
+/// The first header that makes any request not eligible: a cookie, a session, or a content encoding other than
+/// `identity`.
 pub fn header_barrier<N: AsRef<[u8]>, V: AsRef<[u8]>>(headers: &[(N, V)]) -> Option<Refusal> {
     headers.iter().find_map(|(name, value)| {
         let (name, value) = (name.as_ref(), trim(value.as_ref()));
         if name.eq_ignore_ascii_case(b"cookie") {
             return Some(Refusal::new(Reason::Cookie, "cookie"));
+        }
+        if let Some(known) = STATEFUL_HEADERS.iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+        {
+            return Some(Refusal::new(Reason::Stateful, known));
         }
         let encoded =
             name.eq_ignore_ascii_case(b"content-encoding") && !value.eq_ignore_ascii_case(b"identity");

@@ -139,10 +139,12 @@ fn harmless_headers_change_nothing_and_credentials_change_the_tenant_only() {
 }
 
 #[test]
-fn cookies_and_encoded_bodies_are_barriers() {
+fn cookies_sessions_and_encoded_bodies_are_barriers() {
     let barrier =
         |name: &str, value: &str| header_barrier(&[header(name, value)]).map(|refusal| refusal.reason);
     assert_eq!(barrier("Cookie", "a=b"), Some(Reason::Cookie));
+    assert_eq!(barrier("X-ZLRS-Session", "create"), Some(Reason::Stateful));
+    assert_eq!(barrier("x-anthropic-session", "s"), Some(Reason::Stateful));
     assert_eq!(barrier("Content-Encoding", "gzip"), Some(Reason::EncodedBody));
     assert_eq!(barrier("content-encoding", " Identity "), None);
     assert_eq!(barrier("accept-encoding", "gzip"), None);
