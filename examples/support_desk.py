@@ -32,24 +32,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SYSTEM = """You are the support assistant of a small bookshop.
-Answer in one or two short sentences, only from what follows.
+Answer in one or two short sentences, only from the policy and the orders below.
 
-Returns policy: books can be returned within 30 days of delivery when unread. Gift cards cannot be returned.
-A refund is paid within 5 working days after the parcel has arrived back at our warehouse.
+Returns policy: an unread book can be returned within 30 days of delivery. Gift cards cannot be returned.
 
-Orders:
-| order | customer | item                | status    | delivered  |
-|-------|----------|---------------------|-----------|------------|
-| 1042  | Ines     | Atlas of Rivers     | delivered | 2026-03-02 |
-| 1043  | Tomas    | The Quiet Mountains | shipped   | -          |
-| 1044  | Amira    | Gift card 25 EUR    | delivered | 2026-02-20 |
+| order | item | status | date |
+|---|---|---|---|
+| 1042 | Atlas of Rivers | delivered | 2 March |
+| 1043 | The Quiet Mountains | shipped | 9 March |
+| 1044 | Gift card | paid | 20 February |
 """
-ORDER_1042 = "What is the status of order 1042, and can the item be returned?"
+ORDER_1042 = "Which item is in order 1042, and what is its status?"
 QUESTIONS = (
     ("first", ORDER_1042),
     ("the same again", ORDER_1042),
-    ("another order", ORDER_1042.replace("1042", "1044")),
-    ("other punctuation", ORDER_1042.replace("?", " ?")),
+    ("another order", ORDER_1042.replace("1042", "1043")),
+    ("other punctuation", ORDER_1042.rstrip("?")),
 )
 START_TIMEOUT_S = 120.0
 MAX_TOKENS = 64
@@ -135,8 +133,8 @@ def ask(client: anthropic.Anthropic, engine: str, model: str, label: str, questi
         system=SYSTEM,
         messages=[{"role": "user", "content": question}],
         max_tokens=MAX_TOKENS,
-        temperature=0,
         stream=True,
+        extra_body={"temperature": 0},  # today's client has no parameter of its own for it
     )
     decision = stream.response.headers.get("x-zlrs-decision", "")
     for event in stream:
