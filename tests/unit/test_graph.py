@@ -173,7 +173,8 @@ def test_after_close_and_after_a_fork_everything_is_skipped(graph) -> None:
     assert graph.decide(*request(), NOW_MS + 1).kind == "hit"
     graph.close()
     graph.close()
-    assert graph.decide(*request(), NOW_MS + 2).kind != "hit"
+    assert graph.decide(*request(), NOW_MS + 2).header == "skipped;reason=store_unavailable"
+    assert graph.state() == "bypass: it was closed"
 
 
 def test_settings_match_the_native_ones() -> None:

@@ -100,9 +100,11 @@ fn against_a_hit(inputs: &Inputs) -> Option<Refusal> {
         if refused_ms.is_some() && refused_ms >= accepted_ms {
             return whole(Reason::CredentialLocked);
         }
-        let fresh = accepted_ms
-            .and_then(|accepted_ms| inputs.now_ms.checked_add(CLOCK_SLACK_MS)?.checked_sub(accepted_ms))
-            .is_some_and(|age_ms| age_ms <= window_ms.saturating_add(CLOCK_SLACK_MS));
+        // Wide, so that no time a caller can give overflows.
+        let fresh = accepted_ms.is_some_and(|accepted_ms| {
+            let age_ms = i128::from(inputs.now_ms) - i128::from(accepted_ms);
+            (-i128::from(CLOCK_SLACK_MS)..=i128::from(window_ms)).contains(&age_ms)
+        });
         if !fresh {
             return whole(Reason::CredentialUnproven);
         }
@@ -129,7 +131,9 @@ mod refusal_text {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Refusal>, D::Error> {
-        let Some((name, path)) = Option::<(String, String)>::deserialize(deserializer)? else { return Ok(None) };
+        let Some((name, path)) = Option::<(String, String)>::deserialize(deserializer)? else {
+            return Ok(None);
+        };
         let reason = Reason::ALL
             .iter()
             .find(|reason| reason.name() == name)

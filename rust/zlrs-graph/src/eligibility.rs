@@ -29,7 +29,11 @@ pub fn check_headers<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     }
     // A historical spelling with a value that is not in its table runs as the default elsewhere; here the client
     // may have meant to keep away from the graph.
-    if asked.degraded.iter().any(|name| [zlrs_wire::header::NO_GRAPH, zlrs_wire::header::MULTI_MODAL].contains(name)) {
+    if asked
+        .degraded
+        .iter()
+        .any(|name| [zlrs_wire::header::NO_GRAPH, zlrs_wire::header::MULTI_MODAL].contains(name))
+    {
         return Err(Refusal::whole(Reason::NoGraphHeader));
     }
     scope::header_barrier(headers).map_or(Ok(()), Err)

@@ -1,6 +1,5 @@
 //! Whether an answer's form allows it to be kept.
 
-use zlrs_wire::json::Value;
 use zlrs_wire::{Answer, Protocol, Reason, Refusal};
 
 use crate::settings::Settings;
@@ -31,7 +30,11 @@ impl Response<'_> {
 ///
 /// # Errors
 /// The first reason against keeping it.
-pub fn storable(settings: &Settings, protocol: Protocol, response: &Response<'_>) -> Result<Vec<u8>, Refusal> {
+pub fn storable(
+    settings: &Settings,
+    protocol: Protocol,
+    response: &Response<'_>,
+) -> Result<Vec<u8>, Refusal> {
     if !(200..300).contains(&response.status) {
         return Err(Refusal::whole(Reason::Status));
     }
@@ -51,7 +54,7 @@ pub fn storable(settings: &Settings, protocol: Protocol, response: &Response<'_>
     if let Some(barrier) = answer.facts.barrier() {
         return Err(barrier);
     }
-    let message = to_json(&answer.message);
+    let message = answer.message.to_json();
     if message.len() as u64 > settings.max_answer_bytes {
         return Err(Refusal::whole(Reason::TooLarge));
     }
@@ -72,8 +75,4 @@ fn from_a_graph(response: &Response<'_>) -> Result<(), Refusal> {
 fn media_type(response: &Response<'_>) -> Option<String> {
     let value = response.header("content-type")?;
     Some(value.split(';').next().unwrap_or("").trim().to_ascii_lowercase())
-}
-
-fn to_json(message: &Value<'_>) -> Vec<u8> {
-    message.to_json().into()
 }

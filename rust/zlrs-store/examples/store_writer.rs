@@ -3,7 +3,6 @@
 //! `store_writer DIRECTORY FIRST_ID` prints `ready`, then `e ID` for every entry once a flush after it has returned,
 //! and `t ID` for every tenth entry once its tombstone has returned. Each entry is made from its number, so that a
 //! reader can tell a lost entry from an invented one. With a third argument it writes that many and ends.
-#![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
 use std::io::Write;
 use std::path::Path;

@@ -23,5 +23,7 @@ pub use memory::MemoryStore;
 pub use notices::Notices;
 pub use random::{random_bytes, record_id, uuid_v7};
 pub use secrets::{Secrets, Verifier};
+#[doc(hidden)]
+pub use sqlite::Index;
 pub use sqlite::{Limits, SCHEMA_VERSION, SetAside, SqliteStore};
 pub use store::{Lookup, Purge, Stats, Store, Written};

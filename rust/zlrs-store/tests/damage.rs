@@ -1,4 +1,5 @@
 //! Files that are broken, foreign, newer, gone or full: nothing wrong is served and nothing is overwritten.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test stops at what is wrong")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! What every store promises, against a naive model; then what only the one on disk does.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test stops at what is wrong")]
 
 mod common;
 

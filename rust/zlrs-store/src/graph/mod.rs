@@ -7,7 +7,7 @@ mod request;
 mod settle;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -52,6 +52,7 @@ pub struct Graph {
     notices: Notices,
     /// The process that opened it.
     process: u32,
+    closed: AtomicBool,
 }
 
 impl Graph {
@@ -91,6 +92,7 @@ impl Graph {
             counts: Counts::default(),
             notices,
             process: std::process::id(),
+            closed: AtomicBool::new(false),
         })
     }
 
@@ -102,6 +104,9 @@ impl Graph {
     fn out_of_service(&self) -> Option<String> {
         if self.process != std::process::id() {
             return Some("it was opened before a fork; open it in the new process".to_owned());
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Some("it was closed".to_owned());
         }
         let store = self.store.as_ref();
         let broken = || store.and_then(|store| store.broken());
@@ -190,8 +195,9 @@ impl Graph {
         self.audit.as_ref().map(Audit::path)
     }
 
-    /// Commits and signs what waits, and stops the threads.
+    /// Commits and signs what waits, and stops the threads. Later decisions are skipped.
     pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
         if let Some(store) = &self.store {
             store.close();
         }
@@ -241,9 +247,9 @@ fn open_directory(
         read_deadline: Duration::from_millis(settings.read_deadline_ms),
     };
     let store = SqliteStore::open(&directory.database(), &secrets, limits, notices.clone(), now_ms)?;
-    let audit = match settings.audit {
-        true => Some(Audit::open(&directory.audit(), &secrets, notices.clone(), now_ms)?),
-        false => None,
-    };
+    let audit = settings
+        .audit
+        .then(|| Audit::open(&directory.audit(), &secrets, notices.clone(), now_ms))
+        .transpose()?;
     Ok(Parts { secrets, store: Box::new(store), audit })
 }

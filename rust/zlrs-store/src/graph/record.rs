@@ -1,9 +1,9 @@
 //! Bodies of audit records. Keyed hashes stand for tenants, scopes and answers; no text of a request is in them.
 
 use serde_json::{Value, json};
-use zlrs_graph::{Digest, EntryFacts, Inputs, LookupFacts};
-use zlrs_wire::Refusal;
+use zlrs_graph::{Digest, EntryFacts, Inputs, LookupFacts, Route};
 use zlrs_wire::replay::Form;
+use zlrs_wire::{Protocol, Refusal};
 
 use super::{Decision, Settled};
 use crate::Entry;
@@ -15,13 +15,13 @@ pub(super) fn decided(decision: &Decision, inputs: &Inputs, audit_key: &[u8; 32]
         "id": decision.audit,
         "outcome": decision.kind().name(),
         "reason": decision.refusal().map(name_of),
-        "protocol": decision.protocol.map(|protocol| protocol.name()),
+        "protocol": decision.protocol.map(Protocol::name),
         "stream": decision.form != Form::Json,
         // Plain fields only: this cannot fail, and a record without inputs would still be a record.
         "inputs": serde_json::to_value(recordable(inputs, audit_key)).unwrap_or_default(),
     });
     if let Some(keys) = &decision.keys {
-        body["route"] = json!(decision.route().map(|route| route.name()));
+        body["route"] = json!(decision.route().map(Route::name));
         body["tenant"] = json!(keys.tenant.to_hex());
         body["scope"] = json!(keys.scope.to_hex());
         body["node"] = json!(keys.node.to_hex());

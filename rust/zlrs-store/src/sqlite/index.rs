@@ -56,6 +56,11 @@ impl Index {
         self.slots.len()
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     /// The place of a key.
     pub fn get(&self, key: &Digest) -> Option<Place> {
         self.slots.get(&key.prefix()).map(|slot| Place {

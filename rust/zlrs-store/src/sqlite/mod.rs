@@ -3,6 +3,7 @@
 mod bodies;
 mod index;
 mod reader;
+mod rows;
 mod schema;
 mod shared;
 mod writer;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use zlrs_graph::{Digest, LookupFacts};
 
+pub use index::Index;
 pub use schema::{SCHEMA_VERSION, SetAside};
 
 use crate::notices::Notices;

@@ -15,6 +15,7 @@ use zlrs_graph::{Digest, LookupFacts, Versions, route_of_code};
 
 use super::bodies::Bodies;
 use super::index::{Index, Place};
+use super::rows::{signed, unsigned};
 use super::shared::{Shared, add};
 use crate::secrets::Verifier;
 use crate::{Entry, Lookup};
@@ -311,12 +312,4 @@ fn entry_of(row: &Row<'_>) -> Option<Entry> {
 fn is_transient(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, OperationInterrupted};
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | OperationInterrupted))
-}
-
-fn unsigned(value: i64) -> u64 {
-    u64::try_from(value).unwrap_or(0)
-}
-
-fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,6 @@
 //! Entries and stores for tests. An entry is made from a number, so that whoever reads it back can tell whether it
 //! is the one that was written.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test stops at what is wrong")]
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 use std::path::Path;

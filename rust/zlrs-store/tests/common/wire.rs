@@ -1,7 +1,9 @@
 //! Requests and answers of both protocols as bytes.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test stops at what is wrong")]
+#![allow(dead_code, reason = "every test file uses its own part")]
 
 use serde_json::{Value, json};
-use zlrs_graph::Response;
+use zlrs_graph::{Response, Settings};
 use zlrs_store::{Decision, Graph, GraphRequest};
 
 /// A request, by the parts that tests vary.
@@ -85,21 +87,22 @@ impl Ask {
         };
         graph.decide(&request, now_ms)
     }
+}
 
-    /// Settles with an answer whose form shows in its first bytes.
-    pub fn settle(
-        &self,
-        graph: &Graph,
-        decision: &Decision,
-        status: u16,
-        body: &[u8],
-        complete: bool,
-        now_ms: u64,
-    ) -> String {
-        let media =
-            if body.starts_with(b"{") { "application/json" } else { "text/event-stream; charset=utf-8" };
-        settle(graph, decision, status, &[("Content-Type", media)], body, complete, now_ms)
-    }
+/// Default settings with time enough for a busy machine.
+pub fn settings() -> Settings {
+    Settings { read_deadline_ms: 1000, ..Settings::default() }
+}
+
+/// Decides and settles with the answer, as for a request that went upstream.
+pub fn teach(graph: &Graph, ask: &Ask, answer: &[u8], now_ms: u64) -> String {
+    let decision = ask.decide(graph, now_ms);
+    settle_whole(graph, &decision, 200, answer, true, now_ms + 1)
+}
+
+/// The header of a decision.
+pub fn kind(graph: &Graph, ask: &Ask, now_ms: u64) -> String {
+    ask.decide(graph, now_ms).header()
 }
 
 /// What the graph decides about raw bytes.
@@ -113,6 +116,19 @@ pub fn decide_raw(
     let request =
         GraphRequest { method: "POST", path, query: "", headers, body, upstream: "http://upstream.example" };
     graph.decide(&request, now_ms)
+}
+
+/// Settles with an answer whose form shows in its first bytes.
+pub fn settle_whole(
+    graph: &Graph,
+    decision: &Decision,
+    status: u16,
+    body: &[u8],
+    complete: bool,
+    now_ms: u64,
+) -> String {
+    let media = if body.starts_with(b"{") { "application/json" } else { "text/event-stream; charset=utf-8" };
+    settle(graph, decision, status, &[("Content-Type", media)], body, complete, now_ms)
 }
 
 /// Settles with raw bytes.
