@@ -6,7 +6,7 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::model::{Model, arena};
+use support::model::{Model, arena, text_ids};
 use zlrs_engine::backend::Backend;
 use zlrs_engine::kv::Sequence;
 use zlrs_engine::plan::{ExactPlanner, Plan, Planner};
@@ -43,7 +43,7 @@ fn a_warm_step_allocates_nothing() {
         let arena = arena(&backend);
         let mut plan = Plan::default();
         let mut steps = |length: usize| {
-            let mut sequence = Sequence::new(&arena, model.ids(length, 1));
+            let mut sequence = Sequence::new(&arena, text_ids(length, 1));
             let mut counts = Vec::new();
             for _ in 0..4 {
                 plan.clear();

@@ -1,18 +1,26 @@
 //! The whole engine over a model file: load, tokens, templates, generation, limits, cancellation.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
 
 mod support;
 
+use std::cell::Cell;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use support::model::Model;
+use support::model::{Model, text_ids};
 use support::scripted::{collect, finished};
+use zlrs_engine::backend::{Backend, BackendError, Shape};
+use zlrs_engine::cpu::CpuBackend;
+use zlrs_engine::plan::Plan;
 use zlrs_engine::sampling::Sampling;
+use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};
 use zlrs_engine::{Engine, EngineError, Event, FinishReason, LoadOptions, Message, Request};
 use zlrs_kernels::Isa;
 use zlrs_model::decoder::Architecture;
 use zlrs_model::synthetic::{Settings, Types};
+use zlrs_model::tokenizer::Tokenizer;
 
 fn load(model: &Model, options: &LoadOptions<'_>) -> Engine {
     Engine::load(model.file.path(), options).unwrap()
@@ -63,7 +71,7 @@ fn greedy_tokens_are_those_of_the_plainest_code() {
 #[test]
 fn sampled_text_depends_on_the_seed_alone() {
     let model = Model::of(Architecture::Qwen2, Types::Mixed);
-    let prompt = model.ids(30, 3);
+    let prompt = text_ids(30, 3);
     let sampling = Sampling { temperature: 1.5, seed: Some(42), top_p: 0.95, ..Sampling::default() };
     let mut texts = Vec::new();
     for (threads, isa) in [(1, Isa::Naive), (2, Isa::detect()), (2, Isa::detect())] {
@@ -146,10 +154,10 @@ fn long_prompts_are_refused_and_the_window_is_kept() {
     let model = Model::of(Architecture::Llama, Types::Mixed);
     let options = LoadOptions { context_tokens: Some(64), ..LoadOptions::default() };
     let engine = load(&model, &options);
-    let error = engine.submit(request(&model.ids(64, 1), 5)).unwrap_err();
+    let error = engine.submit(request(&text_ids(64, 1), 5)).unwrap_err();
     assert_eq!(error.to_string(), "prompt is too long: 64 tokens > 63 maximum");
     for length in [63, 50, 1] {
-        let (_, ids, finished) = finished(engine.submit(request(&model.ids(length, 1), 1000)).unwrap());
+        let (_, ids, finished) = finished(engine.submit(request(&text_ids(length, 1), 1000)).unwrap());
         match finished.reason {
             FinishReason::Context => assert_eq!(ids.len(), 64 - length),
             FinishReason::Stop => assert!(ids.len() < 64 - length),
@@ -158,16 +166,16 @@ fn long_prompts_are_refused_and_the_window_is_kept() {
     }
     let small = LoadOptions { kv_bytes: Some(3 * engine.shape().block_bytes), ..LoadOptions::default() };
     let engine = load(&model, &small);
-    let error = engine.submit(request(&model.ids(40, 1), 9)).unwrap_err();
+    let error = engine.submit(request(&text_ids(40, 1), 9)).unwrap_err();
     assert!(matches!(error, EngineError::ContextOverflow { tokens: 40, max_tokens: 9, capacity: 48, .. }));
-    assert!(engine.submit(request(&model.ids(40, 1), 8)).is_ok());
+    assert!(engine.submit(request(&text_ids(40, 1), 8)).is_ok());
 }
 
 #[test]
 fn a_dropped_generation_ends_soon_and_leaves_no_blocks() {
     let model = Model::of(Architecture::Llama, Types::Mixed);
     let engine = load(&model, &LoadOptions::default());
-    let prompt = model.ids(1500, 2);
+    let prompt = text_ids(1500, 2);
     for _ in 0..20 {
         drop(engine.submit(request(&prompt, 500)).unwrap());
     }
@@ -181,16 +189,59 @@ fn a_dropped_generation_ends_soon_and_leaves_no_blocks() {
 fn a_deadline_ends_with_what_there_is() {
     let model = Model::of(Architecture::Llama, Types::Mixed);
     let engine = load(&model, &LoadOptions::default());
-    let late = Request { deadline: Some(Duration::ZERO), ..request(&model.ids(10, 1), 20) };
+    let late = Request { deadline: Some(Duration::ZERO), ..request(&text_ids(10, 1), 20) };
     let (text, ids, finished) = finished(engine.submit(late).unwrap());
     assert_eq!((text.as_str(), ids.len(), finished.reason), ("", 0, FinishReason::Deadline));
+}
+
+/// A backend that panics in one step, after its inner backend's memory was written half.
+struct Faulty {
+    inner: CpuBackend,
+    steps: usize,
+}
+
+impl Backend for Faulty {
+    fn shape(&self) -> Shape {
+        self.inner.shape()
+    }
+
+    fn step(&mut self, plan: &Plan, interrupt: &dyn Fn() -> bool) -> Result<&[f32], BackendError> {
+        self.steps += 1;
+        if self.steps == 3 {
+            let layers = Cell::new(0);
+            let _ = self.inner.step(plan, &|| layers.replace(layers.get() + 1) == 1);
+            panic!("third step");
+        }
+        self.inner.step(plan, interrupt)
+    }
+
+    fn recover(&mut self) -> Result<(), BackendError> {
+        self.inner.recover()
+    }
+}
+
+#[test]
+fn a_panic_costs_one_request_and_later_ones_are_exact() {
+    let model = Model::of(Architecture::Qwen2, Types::Mixed);
+    let engine = load(&model, &LoadOptions::default());
+    let prompt = text_ids(20, 5);
+    let expected = finished(engine.submit(request(&prompt, 10)).unwrap());
+    let backend = Faulty { inner: model.backend(Isa::detect(), 2, 64), steps: 0 };
+    let tokenizer = Arc::new(Tokenizer::from_metadata(model.file.metadata()).unwrap());
+    let scheduler = Scheduler::start(Box::new(backend), tokenizer, SchedulerOptions::default()).unwrap();
+    let (_, ids, last) = collect(scheduler.submit(request(&prompt, 10)).unwrap());
+    assert_eq!(ids, expected.1[..ids.len()]);
+    assert!(matches!(last, Event::Failed(EngineError::Panicked { .. })), "{last:?}");
+    let again = finished(scheduler.submit(request(&prompt, 10)).unwrap());
+    assert_eq!((again.0, again.1), (expected.0, expected.1));
+    assert_eq!(scheduler.statistics().unwrap().recoveries, 1);
 }
 
 #[test]
 fn closing_ends_everything() {
     let model = Model::of(Architecture::Llama, Types::Mixed);
     let engine = load(&model, &LoadOptions::default());
-    let generation = engine.submit(request(&model.ids(1500, 2), 500)).unwrap();
+    let generation = engine.submit(request(&text_ids(1500, 2), 500)).unwrap();
     engine.close();
     let last = collect(generation).2;
     assert!(matches!(last, Event::Failed(EngineError::Closed)), "{last:?}");

@@ -1,10 +1,11 @@
 //! The forward pass equals the plainest code bit for bit, however the work is cut.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
 
 mod support;
 
 use std::cell::Cell;
 
-use support::model::{Model, arena, assert_same_bits, isas, logits_of, run};
+use support::model::{Model, arena, assert_same_bits, isas, logits_of, run, text_ids};
 use zlrs_engine::backend::{Backend, BackendError};
 use zlrs_engine::kv::Sequence;
 use zlrs_engine::plan::{ExactPlanner, Plan, Planner, Row};
@@ -53,7 +54,7 @@ fn compare(model: &Model, ids: &[u32], chunks: &[usize], what: &str) {
 fn every_architecture_in_every_chunk() {
     for architecture in Architecture::ALL {
         let model = Model::of(architecture, Types::Mixed);
-        compare(&model, &model.ids(80, 5), &[1, 7, 64, 256], architecture.name());
+        compare(&model, &text_ids(80, 5), &[1, 7, 64, 256], architecture.name());
     }
 }
 
@@ -61,7 +62,7 @@ fn every_architecture_in_every_chunk() {
 fn every_tensor_type() {
     for tensor_type in TYPES {
         let model = Model::of(Architecture::Qwen2, Types::One(tensor_type));
-        compare(&model, &model.ids(24, 6), &[1, 7, 64], tensor_type.name());
+        compare(&model, &text_ids(24, 6), &[1, 7, 64], tensor_type.name());
     }
 }
 
@@ -69,21 +70,21 @@ fn every_tensor_type() {
 fn tied_heads_and_rope_factors() {
     let settings = Settings { tied_head: true, rope_frequencies: true, ..Settings::default() };
     let model = Model::new(&settings);
-    compare(&model, &model.ids(40, 7), &[7, 64], "tied");
+    compare(&model, &text_ids(40, 7), &[7, 64], "tied");
 }
 
 #[test]
 fn over_several_splits_of_attention() {
     for (architecture, tokens) in [(Architecture::Llama, 1050), (Architecture::Gemma3, 540)] {
         let model = Model::of(architecture, Types::One(TensorType::Q8_0));
-        compare(&model, &model.ids(tokens, 8), &[1, 256], architecture.name());
+        compare(&model, &text_ids(tokens, 8), &[1, 256], architecture.name());
     }
 }
 
 #[test]
 fn sequences_together_equal_sequences_alone() {
     let model = Model::of(Architecture::Qwen2, Types::Mixed);
-    let prompts: Vec<Vec<u32>> = (0..5).map(|seed| model.ids(10 + 13 * seed as usize, seed)).collect();
+    let prompts: Vec<Vec<u32>> = (0..5).map(|seed| text_ids(10 + 13 * seed as usize, seed)).collect();
     for isa in isas() {
         let mut backend = model.backend(isa, 2, 40);
         let arena = arena(&backend);
@@ -106,12 +107,16 @@ fn forks_and_cuts_equal_cold_sequences() {
     let model = Model::of(Architecture::Llama, Types::Mixed);
     let mut backend = model.backend(Isa::detect(), 2, 40);
     let arena = arena(&backend);
-    let (prefix, left, right) = (model.ids(40, 1), model.ids(30, 2), model.ids(25, 3));
+    let (prefix, left, right) = (text_ids(40, 1), text_ids(30, 2), text_ids(25, 3));
     let mut trunk = Sequence::new(&arena, prefix.clone());
     run(&mut backend, &mut [&mut trunk], 16);
     let mut fork = trunk.fork();
-    left.iter().for_each(|&id| trunk.push(id));
-    right.iter().for_each(|&id| fork.push(id));
+    for &id in &left {
+        trunk.push(id);
+    }
+    for &id in &right {
+        fork.push(id);
+    }
     let got = run(&mut backend, &mut [&mut trunk, &mut fork], 9);
     for (tail, got) in [(&left, &got[0]), (&right, &got[1])] {
         let expected = model.reference(&[prefix.clone(), tail.clone()].concat());
@@ -120,7 +125,9 @@ fn forks_and_cuts_equal_cold_sequences() {
     // 40 tokens share two whole blocks; the third was copied once.
     assert_eq!(arena.statistics().blocks_used, 70_usize.div_ceil(16) + 65_usize.div_ceil(16) - 2);
     trunk.truncate(21);
-    right.iter().for_each(|&id| trunk.push(id));
+    for &id in &right {
+        trunk.push(id);
+    }
     let got = run(&mut backend, &mut [&mut trunk], 64).remove(0);
     let expected = model.reference(&[prefix[..21].to_vec(), right.clone()].concat());
     assert_same_bits(&expected[21..], &got, "cut");
@@ -131,7 +138,7 @@ fn forks_and_cuts_equal_cold_sequences() {
 #[test]
 fn only_rows_that_want_logits_get_them() {
     let model = Model::of(Architecture::Qwen2, Types::Mixed);
-    let ids = model.ids(50, 4);
+    let ids = text_ids(50, 4);
     let expected = model.reference(&ids);
     let mut backend = model.backend(Isa::detect(), 1, 8);
     let mut sequence = Sequence::new(&arena(&backend), ids);
@@ -154,7 +161,7 @@ fn only_rows_that_want_logits_get_them() {
 #[test]
 fn an_interrupted_step_can_be_taken_again() {
     let model = Model::of(Architecture::Llama, Types::Mixed);
-    let ids = model.ids(20, 9);
+    let ids = text_ids(20, 9);
     let mut backend = model.backend(Isa::detect(), 2, 4);
     let mut sequence = Sequence::new(&arena(&backend), ids.clone());
     let mut plan = Plan::default();
@@ -190,6 +197,6 @@ fn impossible_plans_are_refused() {
     (0..257).for_each(|position| plan.add_row(Row { position, ..row }));
     assert!(matches!(backend.step(&plan, &|| false), Err(BackendError::Plan { .. })));
     backend.recover().unwrap();
-    let ids = model.ids(5, 1);
+    let ids = text_ids(5, 1);
     assert_same_bits(&model.reference(&ids), &logits_of(&mut backend, &ids, 2), "after recovery");
 }

@@ -1,4 +1,5 @@
 //! The scheduler over a backend that follows a script: queue, limits, endings, cancellation, recovery.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
 
 mod support;
 

@@ -82,8 +82,8 @@ impl PyEngine {
     }
 
     /// Tokens of a plain prompt; begins with the model's BOS where the model asks for one.
-    fn encode(&self, py: Python<'_>, text: String) -> Vec<u32> {
-        py.detach(|| self.engine.encode(&text))
+    fn encode(&self, py: Python<'_>, text: &str) -> Vec<u32> {
+        py.detach(|| self.engine.encode(text))
     }
 
     /// The bytes that tokens stand for, control tokens by their own spelling.

@@ -1,4 +1,5 @@
 //! `zlrs._core`: the only crate that knows Python. One file per exposed class; no logic of its own.
+#![expect(clippy::needless_pass_by_value, reason = "what is converted from Python arguments is owned")]
 
 mod build_info;
 mod engine;

@@ -1,7 +1,7 @@
 //! Working memory of a step, made once for the largest step.
 
 use zlrs_kernels::Scratch;
-use zlrs_model::decoder::Decoder;
+use zlrs_model::decoder::{Attention, Decoder};
 
 /// Rows of hidden states and what layers compute from them, each `[rows][…]`.
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ impl Buffers {
     /// For steps of up to `rows` rows; logits for one.
     pub fn new(decoder: &Decoder, rows: usize) -> Self {
         let attentions = || decoder.layers.iter().filter_map(|layer| layer.attention.as_ref());
-        let query = attentions().map(|attention| attention.query_width()).max().unwrap_or(0);
-        let kv = attentions().map(|attention| attention.kv_width()).max().unwrap_or(0);
+        let query = attentions().map(Attention::query_width).max().unwrap_or(0);
+        let kv = attentions().map(Attention::kv_width).max().unwrap_or(0);
         let mlp = decoder.layers.iter().filter_map(|layer| layer.mlp.as_ref()).map(|mlp| mlp.width).max();
         let row_of = |width: usize| vec![0.0; width * rows];
         Self {

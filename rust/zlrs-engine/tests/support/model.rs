@@ -47,11 +47,11 @@ impl Model {
         let mut reference = Reference::new(&self.decoder, &self.file, ids.len());
         ids.iter().map(|&id| reference.next(id)).collect()
     }
+}
 
-    /// Some tokens that are text, from a seed.
-    pub fn ids(&self, count: usize, seed: u64) -> Vec<u32> {
-        (0..count as u64).map(|index| (zlrs_engine::sampling::uniform(seed, index) * 256.0) as u32).collect()
-    }
+/// Some tokens that are text, from a seed.
+pub fn text_ids(count: usize, seed: u64) -> Vec<u32> {
+    (0..count as u64).map(|index| (zlrs_engine::sampling::uniform(seed, index) * 256.0) as u32).collect()
 }
 
 /// Instruction sets of this machine.
