@@ -214,7 +214,7 @@ def main() -> int:
         console.print(f"engine at {engine}; starting the sidecar …")
         sidecar = stack.enter_context(
             started(
-                "proxy", "--upstream", engine, "--port", "0", "--store", str(Path(store) / "graph.sqlite")
+                "proxy", "--upstream", engine, "--port", "0", "--store", str(Path(store) / "graph")
             )
         )
         console.print(f"sidecar at {sidecar}; asking …")
