@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest_asyncio
+
 from support.mock_upstream import MockUpstream
 from support.running import Running
+from support.sidecar_process import Process, clean_up, launch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
 
 
 @pytest_asyncio.fixture
@@ -33,6 +36,7 @@ async def start_sidecar(upstream: MockUpstream) -> AsyncIterator[Callable[..., A
     async def start(*, graph=None, opener=None, clock=None, **settings) -> Running:
         settings.setdefault("upstream", upstream.url)
         settings.setdefault("port", 0)
+        settings.setdefault("decide_seconds", 10)  # a busy machine must not make misses of hits
         open_graph = opener or (None if graph is None else (lambda: graph))
         sidecar = Sidecar(Settings(**settings), open_graph, clock)
         await sidecar.start()
@@ -49,3 +53,17 @@ async def start_sidecar(upstream: MockUpstream) -> AsyncIterator[Callable[..., A
     for one in running:
         await one.session.close()
         await one.sidecar.stop(0)
+
+
+@pytest_asyncio.fixture
+async def launch_sidecar(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Process]]]:
+    """Starts sidecars as processes: `await launch_sidecar("--upstream", url)`."""
+    started: list[Process] = []
+
+    async def run(*arguments: str) -> Process:
+        started.append(await launch(tmp_path, *arguments))
+        return started[-1]
+
+    yield run
+    for one in started:
+        await clean_up(one.process)

@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
 from zlrs.errors import APIError
+from zlrs_proxy.ids import request_id
 from zlrs_proxy.refuse import Refusal, invalid
 from zlrs_proxy.respond import refusal_response
 
@@ -99,7 +100,7 @@ class Connection(web.RequestHandler):
             refusal = invalid(message, status=431, close=True)
         else:
             refusal = invalid("This is not a well-formed HTTP/1.1 request.", close=True)
-        return refusal_response(refusal, "messages", "", [])
+        return refusal_response(refusal, "messages", request_id(), [])
 
     def _arm(self) -> None:
         self._head_timer = self._loop.call_later(self._head_seconds, self.force_close)
@@ -121,6 +122,7 @@ class Server(web.Server):
     ) -> None:
         super().__init__(handler, handler_cancellation=True)
         self._settings = settings
+        self._open = 0
         self.note_error = note_error
 
     def __call__(self) -> web.RequestHandler:
@@ -130,5 +132,11 @@ class Server(web.Server):
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Keep count; over the limit the newcomer is closed at once."""
         super().connection_made(handler, transport)
-        if len(self.connections) > self._settings.connection_limit:
+        self._open += 1
+        if self._open > self._settings.connection_limit:
             transport.abort()
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        """Keep count."""
+        self._open -= 1
+        super().connection_lost(handler, exc)

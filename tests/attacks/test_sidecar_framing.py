@@ -1,11 +1,12 @@
-"""Messages that two parsers could read differently: one answer, one connection closed, and no second request."""
+"""Messages that two parsers could read differently: one answer, a closed connection, no second request."""
 
 from __future__ import annotations
 
 import pytest
+
 from support.eventually import eventually
 from support.mock_upstream import Reply
-from support.running import raw_connection, raw_exchange
+from support.running import post_head, raw_connection, raw_exchange
 
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HEAD = b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\n"
@@ -58,7 +59,8 @@ async def test_ambiguous_framing_is_refused_and_the_connection_closed(start_side
 
 @pytest.mark.parametrize("line", [
     b"GET /v1/x HTTP/2.0", b"GET /v1/x HTTP/9.9", b"GET /v1/x",
-    b"G\x00T /v1/x HTTP/1.1", b"GET /v1/x\x00 HTTP/1.1", b"GET\t/v1/x\tHTTP/1.1", b"/ HTTP/1.1", b"\x16\x03\x01\x02\x00",
+    b"G\x00T /v1/x HTTP/1.1", b"GET /v1/x\x00 HTTP/1.1", b"GET\t/v1/x\tHTTP/1.1",
+    b"/ HTTP/1.1", b"\x16\x03\x01\x02\x00",
 ])  # fmt: skip
 async def test_malformed_request_lines(start_sidecar, upstream, line) -> None:
     sidecar = await start_sidecar(header_seconds=0.5)
@@ -123,7 +125,7 @@ async def test_a_body_that_stops_coming_is_answered(start_sidecar, upstream) -> 
     sidecar = await start_sidecar(body_seconds=0.15)
     got = await raw_exchange(
         sidecar.port,
-        b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+        post_head(9) + b"{",
     )
     assert got.startswith(b"HTTP/1.1 408")
     got = await raw_exchange(

@@ -7,10 +7,11 @@ import contextlib
 import json
 
 import pytest
+
 from support.mock_upstream import Reply
 from support.running import message, raw_exchange
 from zlrs_proxy.settings import SettingsError
-from zlrs_proxy.sidecar import Sidecar, Settings
+from zlrs_proxy.sidecar import Settings, Sidecar
 
 BODY = b'{"a":1}'
 

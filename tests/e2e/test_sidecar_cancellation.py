@@ -7,10 +7,11 @@ import contextlib
 import json
 
 import pytest
+
 from support.eventually import eventually
 from support.memory_graph import MemoryGraph, text_of
 from support.mock_upstream import HANG, Reply, messages_events, messages_reply
-from support.running import chat, message, raw_connection
+from support.running import chat, message, post_head, raw_connection
 
 AT_ONCE_S = 1.0
 ROUTES = [("/v1/messages", message), ("/v1/chat/completions", chat), ("/v1/other", message)]
@@ -69,9 +70,9 @@ async def test_in_the_middle_of_an_answer_with_a_length(start_sidecar, upstream)
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/files"])
 async def test_in_the_middle_of_its_own_body(start_sidecar, upstream, path) -> None:
     sidecar = await start_sidecar(graph_body_limit_bytes=1024)
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
+    head = post_head(100_000, path)
     async with raw_connection(sidecar.port) as (_, writer):
-        writer.write(head.encode() + b"x" * 5000)
+        writer.write(head + b"x" * 5000)
         await writer.drain()
         seen = await upstream.called()
     await gone(seen)
@@ -80,7 +81,7 @@ async def test_in_the_middle_of_its_own_body(start_sidecar, upstream, path) -> N
 
 async def test_before_anything_was_sent_upstream(start_sidecar, upstream) -> None:
     sidecar = await start_sidecar(graph=MemoryGraph())
-    head = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    head = post_head(1000)
     async with raw_connection(sidecar.port) as (_, writer):
         writer.write(head + b"{")
         await writer.drain()

@@ -1,10 +1,11 @@
-"""The official clients against the sidecar: they see the upstream, and on a repeat the graph, without a difference."""
+"""The official clients against the sidecar: upstream or graph, they see no difference."""
 
 from __future__ import annotations
 
 import anthropic
 import openai
 import pytest
+
 from support.memory_graph import MemoryGraph
 from support.mock_upstream import Reply
 from support.running import KEY
@@ -68,11 +69,15 @@ async def test_anthropic_stream_left_after_the_last_event_is_learned(claude, sid
 
 async def test_anthropic_errors(claude, upstream) -> None:
     body = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"req_9"}'
-    upstream.replies.append(Reply(status=529, body=body, headers=[("Content-Type", "application/json"), ("request-id", "req_9")]))
+    upstream.replies.append(
+        Reply(status=529, body=body, headers=[("Content-Type", "application/json"), ("request-id", "req_9")])
+    )
     with pytest.raises(anthropic.APIStatusError) as caught:
         await claude.messages.create(**ASK)
     assert (caught.value.status_code, caught.value.request_id) == (529, "req_9")
-    fault = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
+    fault = (
+        b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n'
+    )
     upstream.replies.append(Reply(pieces=[fault], headers=[("Content-Type", "text/event-stream")]))
     with pytest.raises(anthropic.APIStatusError, match="Overloaded"):
         async for _ in await claude.messages.create(**ASK, stream=True):
@@ -83,8 +88,12 @@ async def test_anthropic_errors(claude, upstream) -> None:
 
 
 async def test_anthropic_betas_and_count_tokens_pass(claude, upstream) -> None:
-    upstream.replies.append(Reply(body=b'{"input_tokens":42}', headers=[("Content-Type", "application/json")]))
-    counted = await claude.beta.messages.count_tokens(model="m", messages=TURN, betas=["token-counting-2024-11-01", "zz-9"])
+    upstream.replies.append(
+        Reply(body=b'{"input_tokens":42}', headers=[("Content-Type", "application/json")])
+    )
+    counted = await claude.beta.messages.count_tokens(
+        model="m", messages=TURN, betas=["token-counting-2024-11-01", "zz-9"]
+    )
     assert counted.input_tokens == 42
     assert upstream.calls[0].path == "/v1/messages/count_tokens"
     assert ",".join(upstream.calls[0].header("anthropic-beta")).startswith("token-counting-2024-11-01,zz-9")
@@ -115,7 +124,9 @@ async def test_openai_stream(gpt, upstream) -> None:
 
 async def test_openai_errors(gpt, upstream) -> None:
     body = b'{"error":{"message":"slow down","type":"rate_limit","param":null,"code":"rl"}}'
-    upstream.replies.append(Reply(status=429, body=body, headers=[("Content-Type", "application/json"), ("x-request-id", "r1")]))
+    upstream.replies.append(
+        Reply(status=429, body=body, headers=[("Content-Type", "application/json"), ("x-request-id", "r1")])
+    )
     with pytest.raises(openai.RateLimitError) as caught:
         await gpt.chat.completions.create(**CHAT)
     assert (caught.value.code, caught.value.request_id) == ("rl", "r1")

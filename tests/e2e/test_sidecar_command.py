@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import signal
 import socket
-import sys
 
 import aiohttp
 import pytest
+
 from support.mock_upstream import Reply, messages_events
 from support.running import message
 from zlrs_proxy import cli
@@ -27,47 +26,9 @@ def root_logger():
     root.setLevel(level)
 
 
-class Process:
-    """A sidecar process whose address is known."""
-
-    def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
-        self.process = process
-        self.url = url
-
-    async def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """Send a signal; exit code and everything on stderr."""
-        self.process.send_signal(number)
-        _, err = await asyncio.wait_for(self.process.communicate(), 15)
-        return self.process.returncode, err.decode()
-
-
-@pytest.fixture
-async def launch(tmp_path):
-    started = []
-
-    async def run(*arguments: str) -> Process:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", "import sys; from zlrs_proxy.cli import main; sys.exit(main())",
-            "--port", "0", *arguments,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, cwd=tmp_path,
-            env={**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")},
-        )  # fmt: skip
-        started.append(process)
-        line = (await asyncio.wait_for(process.stdout.readline(), 20)).decode()
-        assert line.startswith("zlrs proxy: http://127.0.0.1:"), line + (await process.stderr.read()).decode()
-        return Process(process, line.split()[2])
-
-    yield run
-    for process in started:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-        process._transport.close()
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_it_with_0_after_its_streams(upstream, launch, number) -> None:
-    sidecar = await launch("--upstream", upstream.url, "--no-graph")
+async def test_a_signal_ends_it_with_0_after_its_streams(upstream, launch_sidecar, number) -> None:
+    sidecar = await launch_sidecar("--upstream", upstream.url, "--no-graph")
     events = messages_events("hello there")
     upstream.replies.append(Reply(pieces=events, headers=[("Content-Type", "text/event-stream")], gap_s=0.1))
     async with (
@@ -82,8 +43,8 @@ async def test_a_signal_ends_it_with_0_after_its_streams(upstream, launch, numbe
     assert [line["event"] for line in lines] == ["listening", "stopped"]
 
 
-async def test_a_second_signal_does_not_wait(upstream, launch) -> None:
-    sidecar = await launch("--upstream", upstream.url, "--no-graph")
+async def test_a_second_signal_does_not_wait(upstream, launch_sidecar) -> None:
+    sidecar = await launch_sidecar("--upstream", upstream.url, "--no-graph")
     upstream.replies.append(Reply(pieces=[b"data: x\n\n"], then="hang"))
     async with (
         aiohttp.ClientSession() as session,
@@ -95,8 +56,8 @@ async def test_a_second_signal_does_not_wait(upstream, launch) -> None:
     assert code == -signal.SIGTERM
 
 
-async def test_no_secret_reaches_the_log(upstream, launch) -> None:
-    sidecar = await launch("--upstream", upstream.url, "--no-graph")
+async def test_no_secret_reaches_the_log(upstream, launch_sidecar) -> None:
+    sidecar = await launch_sidecar("--upstream", upstream.url, "--no-graph")
     canary = "sk-canary-9f8e7d6c5b"
     upstream.replies.append(Reply(raw=[b"rubbish " + canary.encode()]))
     headers = {"x-api-key": canary, "authorization": f"Bearer {canary}", "content-type": "application/json"}
@@ -149,5 +110,9 @@ def test_configuration_file_is_read(tmp_path, monkeypatch) -> None:
     )
     options = cli._parser().parse_args(["--allowed-host", "b"])
     settings = cli.settings_from(cli.load(file=None, flags=cli._flags(vars(options))).config, options)
-    assert (settings.upstream, settings.idle_seconds, settings.receipts) == ("https://api.example", 7.5, False)
+    assert (settings.upstream, settings.idle_seconds, settings.receipts) == (
+        "https://api.example",
+        7.5,
+        False,
+    )
     assert settings.allowed_hosts == ("b",)

@@ -8,6 +8,7 @@ import json
 import re
 
 import pytest
+
 from support.memory_graph import MemoryGraph, text_of
 from support.mock_upstream import Reply, compressed, messages_reply
 from support.running import chat, message

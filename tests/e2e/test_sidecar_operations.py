@@ -7,6 +7,7 @@ import json
 
 import aiohttp
 import pytest
+
 from support.eventually import eventually
 from support.memory_graph import MemoryGraph
 from support.mock_upstream import Reply, messages_events
@@ -49,7 +50,9 @@ async def test_metrics_need_the_token_where_there_is_one(start_sidecar, upstream
     admin = sidecar.sidecar.admin_address
     assert (await get(sidecar.session, f"{admin}/metrics"))[0] == 401
     assert (await get(sidecar.session, f"{admin}/metrics", Authorization="Bearer wrong"))[0] == 401
-    assert (await get(sidecar.session, f"{admin}/metrics", Authorization="Bearer admin-token-0123456789"))[0] == 200
+    assert (await get(sidecar.session, f"{admin}/metrics", Authorization="Bearer admin-token-0123456789"))[
+        0
+    ] == 200
     assert (await get(sidecar.session, f"{admin}/livez"))[0] == 200
 
 
@@ -104,17 +107,26 @@ def test_key_files_that_guard_nothing(content, tmp_path) -> None:
         Sidecar(Settings(upstream="http://127.0.0.1:9", keys_file=str(tmp_path / "absent")))
 
 
-async def test_client_keys_are_checked_and_replaced_upstream(start_sidecar, upstream, tmp_path, monkeypatch) -> None:
+async def test_client_keys_are_checked_and_replaced_upstream(
+    start_sidecar, upstream, tmp_path, monkeypatch
+) -> None:
     keys = tmp_path / "keys"
     keys.write_text(f"another-key-0123456789\n{KEY}\n")
     monkeypatch.setenv("UPSTREAM_KEY", "sk-upstream-canary-42")
     sidecar = await start_sidecar(keys_file=str(keys), upstream_key_env="UPSTREAM_KEY")
-    for wrong in ({"x-api-key": "no"}, {"x-api-key": ""}, {"x-api-key": KEY + "x"}, {"x-api-key": "", "authorization": f"Basic {KEY}"}):
+    for wrong in (
+        {"x-api-key": "no"},
+        {"x-api-key": ""},
+        {"x-api-key": KEY + "x"},
+        {"x-api-key": "", "authorization": f"Basic {KEY}"},
+    ):
         got = await sidecar.ask(body=message(), headers=wrong)
         assert got.status == 401
         assert json.loads(got.body)["error"]["type"] == "authentication_error"
     assert not upstream.calls
-    upstream.default = lambda seen: Reply(headers=[("X-Echo", (seen.header("x-api-key") + seen.header("authorization"))[0]), ("x-api-key", "k")])
+    upstream.default = lambda seen: Reply(
+        headers=[("X-Echo", (seen.header("x-api-key") + seen.header("authorization"))[0]), ("x-api-key", "k")]
+    )
     got = await sidecar.ask(body=message(), headers={"x-api-key": KEY})
     assert upstream.calls[-1].header("x-api-key") == ["sk-upstream-canary-42"]
     assert got.status == 200
@@ -138,7 +150,9 @@ def test_a_named_upstream_key_must_be_there(monkeypatch) -> None:
 async def test_drain_lets_streams_end_and_takes_no_more(start_sidecar, upstream) -> None:
     sidecar = await start_sidecar(graph=MemoryGraph())
     events = messages_events("hello there, this is a longer text")
-    upstream.default = lambda _: Reply(pieces=events, headers=[("Content-Type", "text/event-stream")], gap_s=0.05)
+    upstream.default = lambda _: Reply(
+        pieces=events, headers=[("Content-Type", "text/event-stream")], gap_s=0.05
+    )
     asking = [asyncio.ensure_future(sidecar.ask(body=message(f"{i}", stream=True))) for i in range(50)]
     await eventually(lambda: len(upstream.calls) == 50)
     async with raw_connection(sidecar.port) as (reader, _):

@@ -7,11 +7,11 @@ import json
 import random
 
 import pytest
+
 from support.memory_graph import text_of
 from support.mock_upstream import Reply, chat_reply, messages_reply
 from support.running import chat, message
-
-from zlrs.graph import DecisionGraph
+from zlrs.graph import DecisionGraph, GraphSettings
 
 MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
 VERSION = {"anthropic-version": "2023-06-01"}
@@ -22,7 +22,10 @@ async def proven(start_sidecar, tmp_path):
     """Starts a sidecar over the same store each time it is called."""
 
     async def start(**settings):
-        return await start_sidecar(opener=lambda: DecisionGraph(tmp_path / "graph"), **settings)
+        # A busy machine must not make misses of hits here.
+        patient = GraphSettings(read_deadline_ms=1000)
+        opener = lambda: DecisionGraph(tmp_path / "graph", patient)  # noqa: E731
+        return await start_sidecar(opener=opener, **settings)
 
     return start
 
@@ -60,27 +63,28 @@ async def test_unicode_survives_storing(proven, upstream) -> None:
     assert len(upstream.calls) == 1
 
 
+PNG = {"type": "base64", "media_type": "image/png", "data": "AA=="}
+IMAGES = {
+    MESSAGES: [{"type": "text", "text": "what is it"}, {"type": "image", "source": PNG}],
+    CHAT: [
+        {"type": "text", "text": "what is it"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+    ],
+}
+TOOLS = {
+    MESSAGES: [{"name": "t", "input_schema": {"type": "object"}}],
+    CHAT: [{"type": "function", "function": {"name": "t"}}],
+}
+STATE = {MESSAGES: {"container": "c1"}, CHAT: {"n": 2}}
 NEVER = {
-    "temperature unstated": lambda p: body_without_temperature(p),
-    "temperature above": lambda p: body_of(p, temperature=0.2),
-    "tools": lambda p: body_of(p, tools=[{"name": "t", "input_schema": {"type": "object"}}] if p == MESSAGES else [{"type": "function", "function": {"name": "t"}}]),
-    "image": lambda p: with_content(p, [{"type": "text", "text": "what is it"}, {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}] if p == MESSAGES else [{"type": "text", "text": "what"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]),
-    "unknown field": lambda p: body_of(p, never_heard_of=1),
-    "choices or container": lambda p: body_of(p, container="c1") if p == MESSAGES else body_of(p, n=2),
-    "volatile": lambda p: body_of(p, "What is the latest status right now?"),
-}  # fmt: skip
-
-
-def body_without_temperature(path):
-    body = body_of(path)
-    del body["temperature"]
-    return body
-
-
-def with_content(path, content):
-    body = body_of(path)
-    body["messages"] = [{"role": "user", "content": content}]
-    return body
+    "temperature unstated": lambda path: {k: v for k, v in body_of(path).items() if k != "temperature"},
+    "temperature above": lambda path: body_of(path, temperature=0.2),
+    "tools": lambda path: body_of(path, tools=TOOLS[path]),
+    "image": lambda path: body_of(path) | {"messages": [{"role": "user", "content": IMAGES[path]}]},
+    "unknown field": lambda path: body_of(path, never_heard_of=1),
+    "state or choices": lambda path: body_of(path, **STATE[path]),
+    "volatile": lambda path: body_of(path, "What is the latest status right now?"),
+}
 
 
 @pytest.mark.parametrize("path", [MESSAGES, CHAT])
@@ -97,7 +101,9 @@ async def test_never_lists_reach_upstream_every_time(proven, upstream, path, nam
     assert json.loads(upstream.calls[0].body) == body
 
 
-@pytest.mark.parametrize("data", [b'{"model":"m","model":"n"}', b"[" * 100_000, b'{"a":"\\ud800"}', b"\xff", b"", b"null", b"{}"])
+@pytest.mark.parametrize(
+    "data", [b'{"model":"m","model":"n"}', b"[" * 100_000, b'{"a":"\\ud800"}', b"\xff", b"", b"null", b"{}"]
+)
 async def test_odd_json_reaches_upstream_byte_for_byte(proven, upstream, data) -> None:
     sidecar = await proven()
     upstream.default = lambda _: Reply(status=400, body=b"upstream's own words")
@@ -110,7 +116,11 @@ async def test_odd_json_reaches_upstream_byte_for_byte(proven, upstream, data) -
 async def test_what_is_not_whole_or_not_an_answer_is_not_kept(proven, upstream, path) -> None:
     sidecar = await proven()
     reply = messages_reply if path == MESSAGES else chat_reply
-    refused = ("refusal", "max_tokens", "pause_turn", "tool_use") if path == MESSAGES else ("length", "content_filter", "tool_calls")
+    refused = (
+        ("refusal", "max_tokens", "pause_turn", "tool_use")
+        if path == MESSAGES
+        else ("length", "content_filter", "tool_calls")
+    )
     for number, stop in enumerate(refused):
         for stream in (False, True):
             upstream.default = lambda seen, stop=stop: reply(seen, "an answer", stop)
@@ -144,7 +154,17 @@ async def test_another_scope_is_another_answer(proven, upstream, change) -> None
     assert len(upstream.calls) == 2
 
 
-@pytest.mark.parametrize("fields", [{"system": "Answer in French."}, {"max_tokens": 65}, {"model": "n"}, {"temperature": 0.05}, {"top_p": 0.5}, {"stop_sequences": ["x"]}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"system": "Answer in French."},
+        {"max_tokens": 65},
+        {"model": "n"},
+        {"temperature": 0.05},
+        {"top_p": 0.5},
+        {"stop_sequences": ["x"]},
+    ],
+)
 async def test_another_field_is_another_answer(proven, upstream, fields) -> None:
     sidecar = await proven()
     await sidecar.ask(body=message())
@@ -215,7 +235,11 @@ async def test_no_secret_and_no_key_is_stored_or_sent_back(proven, upstream, tmp
         assert canary not in await response.text()
     await sidecar.settled()
     await sidecar.sidecar.stop(1)
-    ours = "\n".join(record.getMessage() + str(getattr(record, "fields", "")) for record in caplog.records if record.name.startswith("zlrs"))
+    ours = "\n".join(
+        record.getMessage() + str(getattr(record, "fields", ""))
+        for record in caplog.records
+        if record.name.startswith("zlrs")
+    )
     assert canary not in ours
     stored = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert stored

@@ -7,8 +7,9 @@ import json
 import random
 
 import pytest
+
 from support.mock_upstream import Reply, messages_events
-from support.running import digest, message, raw_exchange
+from support.running import digest, message, post_head, raw_exchange
 
 CJK = "注文番号１０４２は届きましたか？🚚👩‍👩‍👧‍👦 — naïve Ω \\u2028 end"
 
@@ -147,7 +148,8 @@ async def test_headers_travel_in_order_with_spelling_and_repetitions(start_sidec
     upstream.replies.append(
         Reply(
             raw=[
-                b"HTTP/1.1 200 OK\r\nX-Odd-CASE: a\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 2\r\n\r\nok"
+                b"HTTP/1.1 200 OK\r\nX-Odd-CASE: a\r\n",
+                b"Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 2\r\n\r\nok",
             ]
         )
     )
@@ -188,14 +190,16 @@ async def test_hop_by_hop_headers_end_here(start_sidecar, upstream) -> None:
     upstream.replies.append(
         Reply(
             raw=[
-                b"HTTP/1.1 200 OK\r\nConnection: X-Link, close\r\nX-Link: 1\r\nKeep-Alive: timeout=5\r\nTrailer: X-T\r\n"
-                b"Proxy-Connection: close\r\nUpgrade: h2c\r\nX-Stays: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+                b"HTTP/1.1 200 OK\r\nConnection: X-Link, close\r\nX-Link: 1\r\nKeep-Alive: timeout=5\r\n",
+                b"Trailer: X-T\r\nProxy-Connection: close\r\nUpgrade: h2c\r\nX-Stays: 1\r\n",
+                b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
             ]
         )
     )
     sent = (
         b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Connection: close, X-Mine, x-api-key\r\nX-Mine: 1\r\nTE: trailers\r\nKeep-Alive: 1\r\nProxy-Authorization: Basic eA==\r\n"
+        b"Connection: close, X-Mine, x-api-key\r\nX-Mine: 1\r\nTE: trailers\r\n"
+        b"Keep-Alive: 1\r\nProxy-Authorization: Basic eA==\r\n"
         b"x-api-key: kept-although-named\r\nX-Stays: 1\r\nContent-Length: 2\r\n\r\n{}"
     )
     got = await raw_exchange(sidecar.port, sent)
@@ -239,7 +243,7 @@ async def test_http_1_0_client_gets_a_body_that_ends_with_the_connection(start_s
     sidecar = await start_sidecar()
     got = await raw_exchange(
         sidecar.port,
-        b"POST /v1/messages HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 88\r\n\r\n"
+        post_head(88, version="1.0")
         + b'{"model":"m","stream":true,"temperature":1,"messages":[{"role":"user","content":"hi"}]}'.ljust(
             88
         ),
@@ -281,3 +285,29 @@ async def test_headers_do_not_wait_for_the_body(start_sidecar, upstream) -> None
     )
     async with sidecar.session.post(sidecar.url + "/v1/messages", json=message(stream=True)) as response:
         assert response.status == 200
+
+
+async def test_an_upgrade_is_relayed_as_a_plain_request(start_sidecar, upstream) -> None:
+    sidecar = await start_sidecar()
+    upstream.default = lambda seen: Reply(body=seen.path.encode())
+    got = await raw_exchange(
+        sidecar.port,
+        b"GET /v1/realtime HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        b"GET /v1/next HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    )
+    assert got.count(b"HTTP/1.1 200 OK") == 2
+    assert not upstream.calls[0].header("upgrade")
+    assert [call.path for call in upstream.calls] == ["/v1/realtime", "/v1/next"]
+
+
+async def test_a_header_that_is_not_utf8_is_refused_or_dropped_never_changed(start_sidecar, upstream) -> None:
+    sidecar = await start_sidecar()
+    got = await raw_exchange(
+        sidecar.port, b"GET /v1/x HTTP/1.1\r\nHost: localhost\r\nX-Odd: \xe9\r\nConnection: close\r\n\r\n"
+    )
+    assert got.startswith(b"HTTP/1.1 400")
+    assert not upstream.calls
+    upstream.replies.append(Reply(raw=[b"HTTP/1.1 200 OK\r\nX-Odd: \xe9\r\nContent-Length: 2\r\n\r\nok"]))
+    got = await sidecar.ask("/v1/x", method="GET")
+    assert (got.body, got.header("x-odd")) == (b"ok", None)

@@ -116,7 +116,7 @@ async def lives(upstream: MockUpstream, store: Path, count: int, chance: random.
         await asyncio.wait_for(life.process.communicate(), 30)
     finally:
         await life.kill()
-    # A look-up that takes longer than its deadline is a miss, so a busy machine has fewer hits than rows; what
+    # A look-up that takes longer than its deadline is a miss: a busy machine has fewer hits than rows. What
     # was missed has been stored again, and there is one row for each question, none more.
     assert rows <= keys_in(store)
     assert len(keys_in(store)) == len(asked) + 1, "rows and questions do not belong to each other"

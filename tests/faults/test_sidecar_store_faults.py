@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
 from support.eventually import eventually
 from support.memory_graph import MemoryGraph
 from support.running import message

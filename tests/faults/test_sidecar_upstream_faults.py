@@ -8,9 +8,10 @@ import socket
 
 import aiohttp
 import pytest
+
 from support.memory_graph import MemoryGraph
 from support.mock_upstream import ABORT, CLOSE, HANG, Reply, messages_events
-from support.running import chat, message, raw_exchange
+from support.running import chat, message, post_head, raw_exchange
 
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 EVENTS = messages_events("hello there")
@@ -162,12 +163,11 @@ async def test_longer_than_its_length_is_cut_at_it(start_sidecar, upstream) -> N
 async def test_http_1_0_client_sees_a_reset_instead_of_a_clean_end(start_sidecar, upstream) -> None:
     sidecar = await start_sidecar()
     upstream.replies.append(Reply(raw=chunks(EVENTS[:2]), gap_s=0.05, then=ABORT))
-    head = b"POST /v1/messages HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+    head = post_head(2, version="1.0") + b"{}"
     reader, writer = await asyncio.open_connection("127.0.0.1", sidecar.port)
     writer.write(head)
     with pytest.raises(ConnectionResetError):
-        while await reader.read(65_536):
-            pass
+        await reader.read()
     writer.close()
 
 
@@ -197,7 +197,7 @@ async def test_a_ten_megabyte_event_passes(start_sidecar, upstream) -> None:
 async def test_an_early_refusal_reaches_a_client_that_is_still_sending(start_sidecar, upstream) -> None:
     sidecar = await start_sidecar(graph_body_limit_bytes=1024)
     upstream.replies.append(Reply(status=413, body=b'{"no":1}', read_body=False))
-    head = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50000\r\n\r\n"
+    head = post_head(50_000)
     got = await raw_exchange(sidecar.port, head + b"x" * 2000)
     assert got.startswith(b"HTTP/1.1 413")
     assert got.endswith(b'{"no":1}')

@@ -1,4 +1,4 @@
-"""A graph without store or proof, for tests of the sidecar's own rooms: it keeps what it was told, and can fail."""
+"""A graph without store or proof, for tests of the sidecar's own rooms: it remembers, and can fail."""
 
 from __future__ import annotations
 

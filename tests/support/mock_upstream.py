@@ -1,4 +1,4 @@
-"""An upstream that speaks both protocols, records every byte it gets, and fails in whatever way it is told."""
+"""An upstream that speaks both protocols, records every byte it gets, and fails in any way it is told."""
 
 from __future__ import annotations
 
@@ -195,18 +195,21 @@ def messages_events(
     }  # fmt: skip
     size = max(1, -(-len(text) // pieces))
     deltas = [text[i : i + size] for i in range(0, len(text), size)]
-    return [
-        event("message_start", {"type": "message_start", "message": message}),
-        event("content_block_start", {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-        event("ping", {"type": "ping"}),
+    empty = {"type": "text", "text": ""}
+    ending = {"stop_reason": stop_reason, "stop_sequence": None}
+    data = [
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": empty},
+        {"type": "ping"},
         *(
-            event("content_block_delta", {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": part}})
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": part}}
             for part in deltas
         ),
-        event("content_block_stop", {"type": "content_block_stop", "index": 0}),
-        event("message_delta", {"type": "message_delta", "delta": {"stop_reason": stop_reason, "stop_sequence": None}, "usage": {"output_tokens": 7}}),
-        event("message_stop", {"type": "message_stop"}),
-    ]  # fmt: skip
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": ending, "usage": {"output_tokens": 7}},
+        {"type": "message_stop"},
+    ]
+    return [event(one["type"], one) for one in data]
 
 
 def chat_reply(seen: Seen, text: str | None = None, finish_reason: str = "stop") -> Reply:
@@ -218,9 +221,11 @@ def chat_reply(seen: Seen, text: str | None = None, finish_reason: str = "stop")
         usage = bool((body.get("stream_options") or {}).get("include_usage"))
         pieces = chat_chunks(text, body["model"], finish_reason, usage=usage)
         return Reply(pieces=pieces, headers=[("Content-Type", "text/event-stream; charset=utf-8"), *head])
+    said = {"role": "assistant", "content": text, "refusal": None}
     completion = {
-        "id": "chatcmpl-upstream-1", "object": "chat.completion", "created": 1_700_000_000, "model": body["model"],
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": text, "refusal": None}, "logprobs": None, "finish_reason": finish_reason}],
+        "id": "chatcmpl-upstream-1", "object": "chat.completion", "created": 1_700_000_000,
+        "model": body["model"],
+        "choices": [{"index": 0, "message": said, "logprobs": None, "finish_reason": finish_reason}],
         "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
     }  # fmt: skip
     return Reply(body=dump(completion), headers=[("Content-Type", "application/json"), *head])

@@ -9,12 +9,13 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import aiohttp
 from yarl import URL
 
 from support.eventually import eventually
 
 if TYPE_CHECKING:
+    import aiohttp
+
     from zlrs_proxy.sidecar import Sidecar
 
 LARGE_BYTES = 1 << 19
@@ -106,6 +107,14 @@ async def raw_exchange(port: int, sent: bytes, *, eof: bool = False) -> bytes:
         with contextlib.suppress(ConnectionError):
             return await asyncio.wait_for(reader.read(), 10)
         return b""
+
+
+def post_head(length: int, path: str = "/v1/messages", version: str = "1.1") -> bytes:
+    """The head of a JSON request, for connections without a client."""
+    return (
+        f"POST {path} HTTP/{version}\r\nHost: localhost\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    ).encode()
 
 
 def message(text="Where is order 1042?", **fields) -> dict:
