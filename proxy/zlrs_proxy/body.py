@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from zlrs import errors
+from zlrs.errors import TimeoutError as DeadlineError
 from zlrs_proxy.accept import too_large
 from zlrs_proxy.refuse import Refusal, invalid
 from zlrs_proxy.watch import Watch
@@ -103,7 +103,7 @@ class Body:
         except _SilentError:
             silence = f"No byte of the request body came for {self._silence_seconds:g} s."
             self.failure = Refusal(
-                errors.TimeoutError(silence, suggestion="Send the body without pauses.", status=408),
+                DeadlineError(silence, suggestion="Send the body without pauses.", status=408),
                 close=True,
             )
             raise self.failure from None

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from zlrs import errors
+from zlrs.errors import TimeoutError as DeadlineError
+from zlrs.errors import UpstreamUnreachableError
 from zlrs_proxy.names import (
     HISTORICAL_CONTROLS,
     REQUEST_ONLY_HERE,
@@ -130,7 +131,7 @@ class Forwarder:
 
     def _error(self, kind: str, status: int, what: str) -> UpstreamError:
         timed_out = status == HTTPStatus.GATEWAY_TIMEOUT
-        make = errors.TimeoutError if timed_out else errors.UpstreamUnreachableError
+        make = DeadlineError if timed_out else UpstreamUnreachableError
         suggestion = "Check that it runs and that --upstream names it."
         error = make(f"The upstream {self._name} {what}.", suggestion=suggestion, status=status)
         return UpstreamError(kind, Refusal(error))

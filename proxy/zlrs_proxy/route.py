@@ -70,7 +70,7 @@ class Upstream:
         """What scope and messages call it."""
 
     def url(self, target: Target) -> URL:
-        """The target behind the upstream's prefix, its bytes unchanged.
+        """The target behind the upstream's prefix, its bytes unchanged (but the `?` of an empty query).
 
         Raises:
             Refusal: There is a prefix and the target would leave it.
