@@ -5,7 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import final
 
-__all__ = ["CoreError", "Delta", "Engine", "Finished", "Generation", "build_info"]
+__all__ = [
+    "CoreError",
+    "Decision",
+    "Delta",
+    "Engine",
+    "Finished",
+    "Generation",
+    "Graph",
+    "build_info",
+    "error_catalogue",
+    "error_classes",
+    "header_names",
+]
 
 # --- build ------------------------------------------------------------------------------------------------
 
