@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+from functools import partial as partial_call
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urldefrag, urlsplit
@@ -78,7 +79,7 @@ def _sources(model: Model, folder: Path) -> Iterator[Callable[[], Path]]:
         return checked(joined)
 
     for url in model.urls:
-        yield lambda url=url: from_url(url)
+        yield partial_call(from_url, url)
     if model.parts:
         yield from_parts
 
