@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 use zlrs_wire::Protocol;
-use zlrs_wire::request::fields::{self, Field, Rule};
+use zlrs_wire::request::fields::{self, Field, Rule, rule_of};
 
 use crate::samples::{keys, plain};
 
@@ -99,6 +99,54 @@ fn every_field_of_a_turn_and_of_a_block_is_in_the_scope_or_on_the_ignore_list() 
                     json!({"model": "m", "messages": [{"role": "assistant", "content": [block]}, {"role": "user", "content": "b"}]})
                 });
             }
+        }
+    }
+}
+
+/// The tests above take the tables' word for what is ignored; this list is written a second time on purpose.
+#[test]
+fn the_ignore_list_is_this_and_nothing_else() {
+    let ignored = |table: &[Field]| -> Vec<&str> {
+        table.iter().filter(|(_, rule)| rule.is_ignored()).map(|(name, _)| *name).collect()
+    };
+    assert_eq!(ignored(fields::MESSAGES_BODY), ["stream", "metadata", "cache_control"]);
+    assert_eq!(ignored(fields::CHAT_BODY), ["stream", "stream_options", "metadata"]);
+    for protocol in [Protocol::Messages, Protocol::Chat] {
+        assert!(ignored(fields::turn(protocol)).is_empty());
+        for (kind, _) in fields::blocks(protocol) {
+            let expected: &[&str] =
+                if (protocol, *kind) == (Protocol::Messages, "text") { &["cache_control"] } else { &[] };
+            assert_eq!(ignored(fields::block_fields(protocol, kind)), expected, "{kind}");
+        }
+    }
+}
+
+/// What may never be answered from the graph, written a second time on purpose.
+#[test]
+fn what_is_never_eligible_is_at_least_this() {
+    for name in ["tools", "tool_choice", "container", "previous_response_id", "conversation", "session"] {
+        let rule = rule_of(fields::MESSAGES_BODY, name);
+        assert!(matches!(rule, Some(Rule::Never(_))), "{name}");
+    }
+    for name in [
+        "tools",
+        "tool_choice",
+        "functions",
+        "function_call",
+        "audio",
+        "store",
+        "previous_response_id",
+        "conversation",
+    ] {
+        let rule = rule_of(fields::CHAT_BODY, name);
+        assert!(matches!(rule, Some(Rule::Never(_))), "{name}");
+    }
+    for (protocol, kinds) in [
+        (Protocol::Messages, &["image", "document", "tool_use", "tool_result"][..]),
+        (Protocol::Chat, &["image_url", "input_audio", "file"][..]),
+    ] {
+        for kind in kinds {
+            assert!(matches!(rule_of(fields::blocks(protocol), kind), Some(Rule::Never(_))), "{kind}");
         }
     }
 }

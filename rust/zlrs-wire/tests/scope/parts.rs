@@ -22,6 +22,25 @@ fn an_unknown_field_anywhere_is_not_eligible() {
 }
 
 #[test]
+fn two_asks_share_their_scope() {
+    let ask = |content: serde_json::Value| {
+        let body = json!({"model": "m", "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"},
+            {"role": "user", "content": content}]});
+        keys(Protocol::Messages, &body).unwrap()
+    };
+    let block = |first: &str, last: &str| {
+        ask(json!([{"type": "text", "text": first}, {"type": "text", "text": last}]))
+    };
+    for (left, right) in [(ask(json!("one")), ask(json!("two"))), (block("c", "one"), block("c", "two"))] {
+        assert_eq!(left.0, right.0);
+        assert_ne!(left.1, right.1);
+    }
+    // What comes before the ask in the last turn is scope.
+    assert_ne!(block("c", "one").0, block("d", "one").0);
+    assert_ne!(ask(json!("one")).0, ask(json!([{"type": "text", "text": "one"}])).0);
+}
+
+#[test]
 fn string_and_single_block_are_two_scopes() {
     let block =
         json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]});
@@ -93,6 +112,11 @@ fn endpoint_tenant_headers_and_factors_are_in_the_scope() {
         ScopeInput { headers: &swapped[..], ..base_of("a", "b", "c", "d") },
         ScopeInput { headers: &compute[..], ..base_of("a", "b", "c", "d") },
         ScopeInput { headers: &unknown[..], ..base_of("a", "b", "c", "d") },
+        ScopeInput { headers: &none[..], ..base_of("A", "b", "c", "d") },
+        ScopeInput { headers: &none[..], ..base_of("a", "B", "c", "d") },
+        ScopeInput { headers: &none[..], ..base_of("a", "b", "C", "d") },
+        ScopeInput { headers: &none[..], ..base_of("a", "b", "c", "D") },
+        ScopeInput { headers: &none[..], ..base_of("a", "b", "c", "") },
     ];
     let scopes: std::collections::BTreeSet<_> =
         inputs.iter().map(|input| scope_key(&SECRET, input, &view)).collect();
