@@ -230,6 +230,19 @@ fn inspect(protocol: Protocol, message: &Value<'_>, facts: &mut AnswerFacts) {
     }
 }
 
+/// An answer's objects hold this many members at most: without a limit, events that each bring new names would cost
+/// quadratic time.
+const MOST_MEMBERS: usize = 256;
+
+/// Sets a member of an object that grows with the stream.
+fn put(target: &mut Value<'static>, key: &str, value: Value<'static>, facts: &mut AnswerFacts) {
+    if target.as_object().is_some_and(|members| members.len() >= MOST_MEMBERS) {
+        facts.blame(Reason::TooLarge, "members");
+        return;
+    }
+    target.set(key, value);
+}
+
 /// Whether a text says anything.
 fn says_something(value: Option<&Value<'_>>) -> bool {
     value.and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty())
@@ -246,7 +259,7 @@ fn append(target: &mut Value<'static>, key: &str, more: &str) {
 
 /// Merges token counts: numbers take the larger value (counts are cumulative, and some servers repeat a zero),
 /// anything else the last value that is not `null`.
-fn merge_usage(into: &mut Value<'static>, usage: Value<'static>) {
+fn merge_usage(into: &mut Value<'static>, usage: Value<'static>, facts: &mut AnswerFacts) {
     let Value::Object(members) = usage else { return };
     if into.as_object().is_none() {
         *into = Value::Object(Vec::new());
@@ -259,7 +272,7 @@ fn merge_usage(into: &mut Value<'static>, usage: Value<'static>) {
         let keep = value.is_null() && known.is_some()
             || matches!((count(known), count(Some(&value))), (Some(old), Some(new)) if old > new);
         if !keep {
-            into.set(&name, value);
+            put(into, &name, value, facts);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Chunks of the Chat protocol to its completion.
 
-use super::{AnswerFacts, append, merge_usage, says_something};
+use super::{AnswerFacts, append, merge_usage, put, says_something};
 use crate::json::Value;
 use crate::reason::Reason;
 
@@ -50,7 +50,7 @@ impl ChatState {
                             head.set("usage", Value::Null);
                         }
                         if let Some(usage) = head.get_mut("usage") {
-                            merge_usage(usage, value);
+                            merge_usage(usage, value, facts);
                         }
                     }
                 }
@@ -58,7 +58,7 @@ impl ChatState {
                 "obfuscation" | "zlrs" => {}
                 other => {
                     if !value.is_null() || head.get(other).is_none() {
-                        head.set(other, value);
+                        put(head, other, value, facts);
                     }
                 }
             }
@@ -98,13 +98,13 @@ fn merge_choice(
                     choice.set("finish_reason", value);
                 }
             }
-            "logprobs" => merge_logprobs(choice, value)?,
+            "logprobs" => merge_logprobs(choice, value, facts)?,
             other => {
                 if !value.is_null() && !CHOICE_EXTRAS.contains(&other) {
                     facts.blame(Reason::UnknownContent, other);
                 }
                 if !value.is_null() || choice.get(other).is_none() {
-                    choice.set(other, value);
+                    put(choice, other, value, facts);
                 }
             }
         }
@@ -119,7 +119,7 @@ fn merge_delta(message: &mut Value<'static>, delta: Value<'static>, facts: &mut 
         match value {
             Value::Null => {
                 if message.get(key).is_none() {
-                    message.set(key, Value::Null);
+                    put(message, key, Value::Null, facts);
                 }
             }
             Value::String(text) if TEXTS.contains(&key) => append(message, key, &text),
@@ -142,7 +142,7 @@ fn merge_delta(message: &mut Value<'static>, delta: Value<'static>, facts: &mut 
 }
 
 /// Token probabilities come in lists that are joined.
-fn merge_logprobs(choice: &mut Value<'static>, value: Value<'static>) -> Option<()> {
+fn merge_logprobs(choice: &mut Value<'static>, value: Value<'static>, facts: &mut AnswerFacts) -> Option<()> {
     let Value::Object(members) = value else {
         if choice.get("logprobs").is_none() {
             choice.set("logprobs", Value::Null);
@@ -157,7 +157,7 @@ fn merge_logprobs(choice: &mut Value<'static>, value: Value<'static>) -> Option<
         match (known.get_mut(&name), value) {
             (Some(Value::Array(items)), Value::Array(more)) => items.extend(more),
             (Some(_), Value::Null) => {}
-            (_, value) => known.set(&name, value),
+            (_, value) => put(known, &name, value, facts),
         }
     }
     Some(())

@@ -1,6 +1,6 @@
 //! Events of the Messages protocol to its message.
 
-use super::{AnswerFacts, append, merge_usage, says_something};
+use super::{AnswerFacts, append, merge_usage, put, says_something};
 use crate::json::{self, Value};
 use crate::reason::Reason;
 
@@ -89,7 +89,7 @@ impl MessageState {
                 self.content.push(block);
                 Some(())
             }
-            "message_delta" => self.message_delta(event),
+            "message_delta" => self.message_delta(event, facts),
             _ => self.open.is_none().then_some(()),
         }
     }
@@ -120,7 +120,7 @@ impl MessageState {
         Some(())
     }
 
-    fn message_delta(&mut self, event: Value<'static>) -> Option<()> {
+    fn message_delta(&mut self, event: Value<'static>, facts: &mut AnswerFacts) -> Option<()> {
         let message = self.message.as_mut()?;
         let Value::Object(members) = event else { return None };
         for (name, value) in members {
@@ -130,15 +130,15 @@ impl MessageState {
                     if message.get("usage").is_none() {
                         message.set("usage", Value::Null);
                     }
-                    merge_usage(message.get_mut("usage")?, value);
+                    merge_usage(message.get_mut("usage")?, value, facts);
                 }
                 "delta" => {
                     let Value::Object(fields) = value else { return None };
                     for (field, value) in fields {
-                        message.set(&field, value);
+                        put(message, &field, value, facts);
                     }
                 }
-                other => message.set(other, value),
+                other => put(message, other, value, facts),
             }
         }
         Some(())

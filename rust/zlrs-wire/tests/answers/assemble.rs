@@ -153,3 +153,19 @@ fn json_bodies_are_judged_alike() {
     receipt["zlrs"] = json!({"mode": "exact"});
     assert_eq!(to_json(&Answer::from_json(Protocol::Messages, receipt.to_string().as_bytes())), message);
 }
+
+#[test]
+fn an_answer_that_grows_in_names_is_not_kept() {
+    let names: Vec<String> = (0..1_000).map(|name| format!("\"n{name}\":{name}")).collect();
+    let wide = names.join(",");
+    let mut events = message_events();
+    events[6]["usage"] = serde_json::from_str(&format!("{{{wide}}}")).unwrap();
+    let answer = Answer::from_stream(Protocol::Messages, &sse(&events));
+    assert_eq!(barrier(&answer), Some(Reason::TooLarge));
+    let text = String::from_utf8(chat_chunks()).expect("utf-8").replacen(
+        "\"model\"",
+        &format!("{wide},\"model\""),
+        1,
+    );
+    assert_eq!(barrier(&Answer::from_stream(Protocol::Chat, text.as_bytes())), Some(Reason::TooLarge));
+}
