@@ -173,16 +173,13 @@ impl Default for ExactPlanner {
 impl Planner for ExactPlanner {
     fn plan(&mut self, sequences: &mut [&mut Sequence], plan: &mut Plan) -> Result<(), ArenaError> {
         let decoding = sequences.iter().filter(|sequence| sequence.pending().len() == 1).count();
-        let mut prompt_rows = self.chunk_rows.max(1).saturating_sub(decoding);
+        let mut decode_rows = decoding.min(self.chunk_rows.max(1));
+        let mut prompt_rows = self.chunk_rows.max(1) - decode_rows;
         for sequence in sequences {
-            let rows = match sequence.pending().len() {
-                1 => 1,
-                pending => {
-                    let rows = pending.min(prompt_rows);
-                    prompt_rows -= rows;
-                    rows
-                }
-            };
+            let pending = sequence.pending().len();
+            let budget = if pending == 1 { &mut decode_rows } else { &mut prompt_rows };
+            let rows = pending.min(*budget);
+            *budget -= rows;
             sequence.reserve(sequence.stored() + rows, &mut plan.copies)?;
             let used_blocks = (sequence.stored() + rows).div_ceil(BLOCK_TOKENS);
             let index = plan.add_sequence(&sequence.table()[..used_blocks]);

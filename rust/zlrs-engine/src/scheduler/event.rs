@@ -66,7 +66,8 @@ pub struct Finished {
     pub stop_sequence: Option<String>,
     /// Tokens counted.
     pub usage: Usage,
-    /// The seed used, drawn or given. Greedy decoding uses none but reports it all the same.
+    /// The seed used, drawn or given; 0 if the request ended before one was drawn. Greedy decoding uses none
+    /// but reports it all the same.
     pub seed: u64,
     /// Where the time went.
     pub timings: Timings,

@@ -25,7 +25,7 @@ pub struct Statistics {
     pub failed: u64,
     /// Prompt tokens computed.
     pub tokens_prefilled: u64,
-    /// Tokens generated.
+    /// Tokens chosen, those that end turns included.
     pub tokens_decoded: u64,
     /// Steps computed.
     pub steps: u64,

@@ -1,6 +1,7 @@
 //! Synthetic models, backends over them, and steps without a scheduler.
 
 use std::io::Write;
+use std::path::Path;
 
 use zlrs_engine::backend::Backend;
 use zlrs_engine::cpu::CpuBackend;
@@ -14,11 +15,11 @@ use zlrs_model::weights::Weights;
 
 use super::reference::Reference;
 
-/// A synthetic model on disk.
+/// A model on disk; a synthetic one is removed in the end.
 pub struct Model {
     pub file: File,
     pub decoder: Decoder,
-    _path: tempfile::TempPath,
+    _path: Option<tempfile::TempPath>,
 }
 
 impl Model {
@@ -26,9 +27,14 @@ impl Model {
         let mut file = tempfile::Builder::new().suffix(".gguf").tempfile().unwrap();
         file.write_all(&synthetic::model(settings)).unwrap();
         let path = file.into_temp_path();
-        let file = File::open(&path).unwrap();
+        let model = Self::at(&path);
+        Self { _path: Some(path), ..model }
+    }
+
+    pub fn at(path: &Path) -> Self {
+        let file = File::open(path).unwrap();
         let decoder = Decoder::from_metadata(file.metadata(), &file).unwrap();
-        Self { file, decoder, _path: path }
+        Self { file, decoder, _path: None }
     }
 
     pub fn of(architecture: Architecture, types: Types) -> Self {

@@ -1,6 +1,10 @@
 //! The forward pass once more, as plainly as it can be said: one token after the other, one head after the
 //! other, from the file's own bytes, by the formulas of the specification. No pool, no blocks, no batches.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use zlrs_kernels::naive::{activation, decode, exponential, kv, matmul, norm, rope};
 use zlrs_kernels::{RopeLayout, RopeTable};
 use zlrs_model::decoder::{Activation, Attention, Decoder, Mlp};
@@ -12,6 +16,7 @@ const SPLIT: usize = 512;
 pub struct Reference<'a> {
     decoder: &'a Decoder,
     source: &'a dyn TensorSource,
+    tensors: RefCell<HashMap<String, Rc<[u8]>>>,
     ropes: Vec<RopeTable>,
     /// `[layer][position][kv_heads · head_dim]`, rounded to f16.
     keys: Vec<Vec<Vec<f32>>>,
@@ -23,7 +28,7 @@ impl<'a> Reference<'a> {
         let ropes =
             decoder.ropes.iter().map(|parameters| RopeTable::new(parameters, positions).unwrap()).collect();
         let empty = vec![Vec::new(); decoder.layers.len()];
-        Self { decoder, source, ropes, keys: empty.clone(), values: empty }
+        Self { decoder, source, tensors: RefCell::default(), ropes, keys: empty.clone(), values: empty }
     }
 
     /// The logits after `token`, the next of the sequence.
@@ -124,11 +129,15 @@ impl<'a> Reference<'a> {
         out
     }
 
-    fn bytes(&self, name: &str) -> Vec<u8> {
-        let info = self.source.info(name).unwrap();
-        let mut bytes = vec![0; info.bytes as usize];
-        self.source.read(info, 0, &mut bytes).unwrap();
-        bytes
+    /// A tensor's bytes, read once.
+    fn bytes(&self, name: &str) -> Rc<[u8]> {
+        let read = || {
+            let info = self.source.info(name).unwrap();
+            let mut bytes = vec![0; info.bytes as usize];
+            self.source.read(info, 0, &mut bytes).unwrap();
+            Rc::from(bytes)
+        };
+        Rc::clone(self.tensors.borrow_mut().entry(name.to_owned()).or_insert_with(read))
     }
 
     fn floats(&self, name: &str) -> Vec<f32> {

@@ -1,0 +1,57 @@
+//! The exact planner computes every token once, in order, and never more rows than a step holds.
+#![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
+
+use proptest::prelude::*;
+use zlrs_engine::kv::{Arena, BLOCK_TOKENS, Sequence};
+use zlrs_engine::plan::{Blocks, Drafts, ExactPlanner, Heads, KvPrecision, Layers, Plan, Planner};
+
+proptest! {
+    #[test]
+    fn every_token_once_in_order(
+        lengths in proptest::collection::vec(1_usize..60, 1..8), chunk_rows in 1_usize..40,
+    ) {
+        let arena = Arena::new(1, 1000).unwrap();
+        let mut sequences: Vec<Sequence> = lengths
+            .iter()
+            .map(|&length| Sequence::new(&arena, (0..length as u32).collect()))
+            .collect();
+        let mut planner = ExactPlanner { chunk_rows };
+        let mut plan = Plan::default();
+        let mut logits = vec![0; lengths.len()];
+        for _ in 0..lengths.iter().sum::<usize>() {
+            plan.clear();
+            let mut all: Vec<&mut Sequence> = sequences.iter_mut().collect();
+            planner.plan(&mut all, &mut plan).unwrap();
+            prop_assert!(plan.rows().len() <= chunk_rows);
+            prop_assert_eq!(plan.sequences(), lengths.len());
+            prop_assert_eq!(plan.layers, Layers::All);
+            prop_assert_eq!((plan.heads, plan.blocks), (Heads::All, Blocks::All));
+            prop_assert_eq!((plan.kv_precision, plan.drafts), (KvPrecision::F16, Drafts::None));
+            for row in plan.rows() {
+                let sequence = &mut sequences[row.sequence as usize];
+                prop_assert_eq!(row.position as usize, sequence.stored());
+                prop_assert_eq!(row.token, row.position);
+                let block = plan.blocks_of(row.sequence)[row.position as usize / BLOCK_TOKENS];
+                prop_assert_eq!(block, sequence.table()[row.position as usize / BLOCK_TOKENS]);
+                sequence.advance(1);
+                let last = sequence.pending().is_empty();
+                prop_assert_eq!(row.wants_logits, last);
+                logits[row.sequence as usize] += usize::from(last);
+            }
+            if sequences.iter().all(|sequence| sequence.pending().is_empty()) {
+                break;
+            }
+            prop_assert!(!plan.rows().is_empty());
+        }
+        prop_assert!(sequences.iter().all(|sequence| sequence.pending().is_empty()));
+        prop_assert!(logits.iter().all(|&count| count == 1));
+    }
+}
+
+#[test]
+fn a_full_memory_is_reported() {
+    let arena = Arena::new(1, 2).unwrap();
+    let mut sequence = Sequence::new(&arena, vec![0; 33]);
+    assert!(ExactPlanner::default().plan(&mut [&mut sequence], &mut Plan::default()).is_err());
+    assert_eq!(arena.statistics().blocks_used, 0);
+}
