@@ -117,7 +117,7 @@ async def test_a_client_that_goes_away_ends_its_generation(path: str, stream: bo
     script = Script(reply="never ends", hold_before=frozenset({2}))
     async with serving(script) as served:
         request = asyncio.create_task(_read(served, path, stream=stream))
-        await asyncio.to_thread(script.held.wait)
+        await asyncio.to_thread(script.held.wait, 20)
         assert served.context.admission.in_flight == 1
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
@@ -138,7 +138,7 @@ async def test_past_the_queue_comes_retry_after(path: str, status: int) -> None:
     script = Script(reply="never ends", hold_before=frozenset({2}))
     async with serving(script, server=ServerSettings(queue_limit=2)) as served:
         waiting = [asyncio.create_task(_read(served, path, stream=True)) for _ in range(2)]
-        await asyncio.to_thread(script.held.wait)
+        await asyncio.to_thread(script.held.wait, 20)
         while served.context.admission.in_flight < 2:
             await asyncio.sleep(0)
         async with served.client.post(path, json=body(path)) as response:
@@ -166,7 +166,7 @@ async def test_draining_lets_answers_finish() -> None:
     script = Script(reply="finished", hold_before=frozenset({2}))
     async with serving(script) as served:
         running = asyncio.create_task(_read(served, "/v1/messages", stream=True))
-        await asyncio.to_thread(script.held.wait)
+        await asyncio.to_thread(script.held.wait, 20)
         draining = asyncio.create_task(drain(served.context, None))
         async with served.client.get("/readyz") as response:
             assert response.status == 503
@@ -186,7 +186,7 @@ async def test_what_is_not_finished_in_time_is_told() -> None:
     script = Script(reply="never ends", hold_before=frozenset({2}))
     async with serving(script, server=ServerSettings(drain_seconds=0)) as served:
         stream = asyncio.create_task(_read(served, "/v1/messages", stream=True))
-        await asyncio.to_thread(script.held.wait)
+        await asyncio.to_thread(script.held.wait, 20)
         whole = asyncio.create_task(served.client.post("/v1/chat/completions", json=body("/c", stream=False)))
         while served.context.admission.in_flight < 2:
             await asyncio.sleep(0)

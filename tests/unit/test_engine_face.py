@@ -186,7 +186,7 @@ async def test_cancelling_the_task_cancels_the_generation() -> None:
     engine, core = make(Script(reply="never ends", hold_before=frozenset({1})))
     with engine:
         task = asyncio.create_task(engine.generate_async("x"))
-        await asyncio.to_thread(core.script.held.wait)
+        await asyncio.to_thread(core.script.held.wait, 20)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

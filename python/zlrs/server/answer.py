@@ -276,7 +276,7 @@ async def _send_events(
         refusal = as_refusal(error)
         log("stream_failed", request_id=walk.request[REQUEST_ID], type=refusal.error.type, error=repr(error))
         await response.write(dialect.failure(refusal, walk.request[REQUEST_ID]))
-        return await response.finish(close=True)
+        return await response.finish()
     if recorder is not None:
         recorder.settle(encode(dialect.whole(stream.completion, walk.context.facts, clamped=clamped)))
     return await response.finish()

@@ -45,10 +45,8 @@ class EventResponse:
         except asyncio.TimeoutError as error:
             raise ConnectionError("the client stopped reading") from error
 
-    async def finish(self, *, close: bool = False) -> web.StreamResponse:
-        """End the body; after an error the connection ends with it."""
-        if close:
-            self._response.force_close()
+    async def finish(self) -> web.StreamResponse:
+        """End the body. The connection lives on, also after an error: the client may be using it already."""
         await self._response.write_eof()
         return self._response
 

@@ -1,0 +1,156 @@
+"""The decision graph in front of the engine: order of the rooms, receipts, failing open."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from support.events import parse_events
+from support.fake_engine import Script
+from support.memory_graph import MemoryGraph
+from support.serving import MODEL, Served, serving
+
+from zlrs.config import ServerSettings
+from zlrs.server.graph_front import GraphFront
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from aiohttp import ClientResponse
+
+PATHS = ["/v1/messages", "/v1/chat/completions"]
+
+
+@asynccontextmanager
+async def with_graph(
+    script: Script | None = None, server: ServerSettings | None = None
+) -> AsyncIterator[tuple[Served, MemoryGraph, GraphFront]]:
+    graph = MemoryGraph()
+    front = GraphFront(graph, "zlrs:sum", time.time)
+    async with serving(script, graph=front, server=server) as served:
+        yield served, graph, front
+        await front.close()
+    assert graph.closed
+
+
+async def ask(
+    served: Served, path: str, *, headers: dict[str, str] | None = None, **fields: object
+) -> tuple[ClientResponse, str]:
+    body = {"model": MODEL, "max_tokens": 50, "temperature": 0, "messages": [{"role": "user", "content": "hi"}]}
+    async with served.client.post(path, json={**body, **fields}, headers=headers) as response:
+        return response, await response.text()
+
+
+async def settled(graph: MemoryGraph, count: int) -> None:
+    while len(graph.settled) < count or not graph.texts:
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("first_streams", [False, True])
+async def test_the_repeat_comes_from_the_graph_in_either_form(path: str, first_streams: bool) -> None:
+    async with with_graph(Script(reply="the answer")) as (served, graph, _):
+        response, _ = await ask(served, path, stream=first_streams)
+        assert response.headers["X-ZLRS-Decision"].startswith("miss;")
+        assert response.headers["X-ZLRS-Audit"] == "aud_2"
+        assert "X-ZLRS-Compute-Profile" in response.headers
+        await settled(graph, 1)
+        for stream in (False, True):
+            response, text = await ask(served, path, stream=stream)
+            assert response.status == 200
+            assert response.headers["X-ZLRS-Decision"].startswith("hit;route=same;")
+            assert "bound=replay" in response.headers["X-ZLRS-Decision"]
+            assert "X-ZLRS-Compute-Profile" not in response.headers
+            assert response.content_type == ("text/event-stream" if stream else "application/json")
+            if stream:
+                parse_events(text)
+            assert "fresh" in text
+        assert len(served.core.submitted) == 1
+        async with served.client.get("/metrics") as page:
+            lines = (await page.text()).splitlines()
+        assert 'zlrs_graph_decisions_total{kind="hit"} 2' in lines
+        assert 'zlrs_graph_decisions_total{kind="miss"} 1' in lines
+
+
+async def test_a_hit_needs_no_place_in_the_queue() -> None:
+    script = Script(reply="answer")
+    async with with_graph(script, ServerSettings(queue_limit=1)) as (served, graph, _):
+        await ask(served, "/v1/messages")
+        await settled(graph, 1)
+        script.hold_before = frozenset({2})
+        busy = asyncio.create_task(ask(served, "/v1/messages", temperature=1))
+        await asyncio.to_thread(script.held.wait, 20)
+        response, _ = await ask(served, "/v1/messages", temperature=1)
+        assert response.status == 529
+        response, _ = await ask(served, "/v1/messages")
+        assert response.headers["X-ZLRS-Decision"].startswith("hit;")
+        script.go.set()
+        await busy
+
+
+@pytest.mark.parametrize("name", ["X-ZLRS-No-Graph", "bypass-zero-layer"])
+async def test_no_graph_asks_the_engine(name: str) -> None:
+    async with with_graph() as (served, graph, _):
+        await ask(served, "/v1/messages")
+        await settled(graph, 1)
+        await ask(served, "/v1/messages", headers={name: "true"})
+        assert len(served.core.submitted) == 2
+
+
+async def test_historical_clients_hear_of_a_hit_in_kind() -> None:
+    async with with_graph() as (served, graph, _):
+        await ask(served, "/v1/messages")
+        await settled(graph, 1)
+        response, _ = await ask(served, "/v1/messages", headers={"X-Anthropic-Diagnostic": "off"})
+        assert response.headers["X-Zero-Layer-Bypass"] == "true"
+        assert "X-Anthropic-Model-Version" in response.headers
+
+
+async def test_cache_only_is_answered_or_missed() -> None:
+    only = {"X-ZLRS-Cache-Only": "true"}
+    async with with_graph() as (served, graph, _):
+        response, text = await ask(served, "/v1/messages", headers=only)
+        assert response.status == 504
+        assert '"cache_only_miss"' in text
+        await ask(served, "/v1/messages")
+        await settled(graph, 1)
+        response, _ = await ask(served, "/v1/messages", headers=only)
+        assert response.status == 200
+        assert len(served.core.submitted) == 1
+
+
+async def test_a_graph_that_fails_costs_nothing_but_the_hit() -> None:
+    async with with_graph() as (served, graph, _):
+        graph.fail_decide = True
+        response, _ = await ask(served, "/v1/messages")
+        assert response.status == 200
+        assert response.headers["X-ZLRS-Decision"] == "skipped;reason=graph_error"
+        graph.fail_decide, graph.fail_settle = False, True
+        response, _ = await ask(served, "/v1/messages")
+        assert response.status == 200
+        response, _ = await ask(served, "/v1/messages")
+        assert response.headers["X-ZLRS-Decision"].startswith("miss;")
+
+
+async def test_failed_and_abandoned_answers_are_not_settled() -> None:
+    script = Script(reply="abcdef", fail_before=2)
+    async with with_graph(script) as (served, graph, front):
+        await ask(served, "/v1/messages")
+        await ask(served, "/v1/messages", stream=True)
+        script.fail_before, script.hold_before = None, frozenset({2})
+        gone = asyncio.create_task(ask(served, "/v1/messages", stream=True))
+        await asyncio.to_thread(script.held.wait, 20)
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        await asyncio.wait_for(served.context.admission.idle.wait(), 10)
+        assert graph.settled == []
+
+
+async def test_bad_requests_never_reach_the_graph() -> None:
+    async with with_graph() as (served, graph, _):
+        response, _ = await ask(served, "/v1/messages", messages=[])
+        assert response.status == 400
+        assert graph.decided == 0
