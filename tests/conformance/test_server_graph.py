@@ -24,12 +24,26 @@ if TYPE_CHECKING:
 PATHS = ["/v1/messages", "/v1/chat/completions"]
 
 
+class NoticingGraph(MemoryGraph):
+    """With what only the server's own graph is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reported: list[str] = []
+
+    def state(self) -> str:
+        return "ready"
+
+    def notices(self) -> list[str]:
+        return []
+
+
 @asynccontextmanager
 async def with_graph(
     script: Script | None = None, server: ServerSettings | None = None
-) -> AsyncIterator[tuple[Served, MemoryGraph, GraphFront]]:
-    graph = MemoryGraph()
-    front = GraphFront(graph, "zlrs:sum", time.time)
+) -> AsyncIterator[tuple[Served, NoticingGraph, GraphFront]]:
+    graph = NoticingGraph()
+    front = GraphFront(graph, "zlrs:sum", time.time, graph.reported.append)
     async with serving(script, graph=front, server=server) as served:
         yield served, graph, front
         await front.close()
@@ -39,13 +53,18 @@ async def with_graph(
 async def ask(
     served: Served, path: str, *, headers: dict[str, str] | None = None, **fields: object
 ) -> tuple[ClientResponse, str]:
-    body = {"model": MODEL, "max_tokens": 50, "temperature": 0, "messages": [{"role": "user", "content": "hi"}]}
+    body = {
+        "model": MODEL,
+        "max_tokens": 50,
+        "temperature": 0,
+        "messages": [{"role": "user", "content": "hi"}],
+    }
     async with served.client.post(path, json={**body, **fields}, headers=headers) as response:
         return response, await response.text()
 
 
-async def settled(graph: MemoryGraph, count: int) -> None:
-    while len(graph.settled) < count or not graph.texts:
+async def settled(graph: NoticingGraph, count: int) -> None:
+    while len(graph.reported) < count:
         await asyncio.sleep(0.001)
 
 
@@ -69,6 +88,7 @@ async def test_the_repeat_comes_from_the_graph_in_either_form(path: str, first_s
                 parse_events(text)
             assert "fresh" in text
         assert len(served.core.submitted) == 1
+        assert graph.reported == ["stored"]
         async with served.client.get("/metrics") as page:
             lines = (await page.text()).splitlines()
         assert 'zlrs_graph_decisions_total{kind="hit"} 2' in lines

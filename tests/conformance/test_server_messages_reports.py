@@ -71,7 +71,10 @@ async def test_a_later_turn_extends_the_earlier_prompt(served: Served) -> None:
 async def test_a_clients_attribution_line_is_no_part_of_the_prompt(served: Served) -> None:
     for token in ("a1", "b2"):
         line = f"x-anthropic-billing-header: cc_version=1; cch={token};"
-        for system in (line + "\nbe kind", [{"type": "text", "text": line}, {"type": "text", "text": "be kind"}]):
+        for system in (
+            line + "\nbe kind",
+            [{"type": "text", "text": line}, {"type": "text", "text": "be kind"}],
+        ):
             await post(served, system=system)
     assert {tuple(generation.ids) for generation in served.core.generations} == {
         tuple(served.core.render([("system", "be kind"), ("user", "hi")]))
@@ -81,7 +84,9 @@ async def test_a_clients_attribution_line_is_no_part_of_the_prompt(served: Serve
 async def test_cache_control_is_accepted_everywhere(served: Served) -> None:
     mark = {"type": "ephemeral", "ttl": "1h"}
     block = {"type": "text", "text": "hi", "cache_control": mark}
-    answer = await post(served, messages=[{"role": "user", "content": [block]}], system=[block], cache_control=mark)
+    answer = await post(
+        served, messages=[{"role": "user", "content": [block]}], system=[block], cache_control=mark
+    )
     usage = answer["usage"]
     assert isinstance(usage, dict)
     assert (usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"]) == (0, 0)
@@ -169,7 +174,10 @@ async def test_an_unknown_role_is_one_clear_error(served: Served) -> None:
         parsed = await response.json()
         assert response.status == 400
     assert set(parsed) == {"type", "error", "request_id"}
-    assert parsed["error"]["message"] == "messages.1.role: unknown role 'critic'; roles are user, assistant, system"
+    assert (
+        parsed["error"]["message"]
+        == "messages.1.role: unknown role 'critic'; roles are user, assistant, system"
+    )
 
 
 async def test_a_template_that_raises_is_a_400_with_its_words() -> None:

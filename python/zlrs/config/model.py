@@ -89,18 +89,17 @@ class GraphSettings(Section, frozen=True):
     """The decision graph, in the engine (`zlrs serve --graph`) and in the sidecar."""
 
     enabled: bool = False
-    path: Annotated[str, Meta(description="SQLite file; absent = under the XDG data directory")] | None = None
-    canonical: Literal["shadow", "off", "bounded"] = "shadow"
-    edge: Literal["off", "shadow", "bounded"] = "off"
-    bound: Annotated[
-        Literal["strict", "standard", "trial"],
-        Meta(description="wrong answers per hit allowed on bounded routes: 0.1 %, 0.5 %, 1 %"),
-    ] = "strict"
+    path: (
+        Annotated[
+            str, Meta(description="a directory of its own, or `memory`; absent = under the data folder")
+        ]
+        | None
+    ) = None
     absent_temperature: Annotated[
         Literal["ineligible", "eligible"],
         Meta(description="an absent temperature means 1.0 in both protocols, which is never served"),
     ] = "ineligible"
-    ttl_seconds: Annotated[float, Meta(gt=0, description="life of a stored answer")] = 86_400.0
+    ttl_seconds: Annotated[float, Meta(ge=1, le=2_592_000, description="life of a stored answer")] = 86_400.0
 
 
 class ProxySettings(Section, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
@@ -68,6 +69,12 @@ class Graph(Protocol):
     ) -> str:
         """Learn from an answer; `stored`, or why not."""
 
+    def state(self) -> str:
+        """`ready`, or why it is out of service."""
+
+    def notices(self) -> list[str]:
+        """Lines for the log since the last call."""
+
     def close(self) -> None:
         """Flush and close."""
 
@@ -92,12 +99,16 @@ class GraphFront:
         graph: The decision graph.
         upstream: What answers behind it: the model's version, so that another file is another scope.
         wall: Clock, seconds since 1970.
+        report: Told the result of every settled answer: `stored`, or why not.
     """
 
-    def __init__(self, graph: Graph, upstream: str, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, graph: Graph, upstream: str, wall: Callable[[], float], report: Callable[[str], None]
+    ) -> None:
         self._graph = graph
         self._upstream = upstream
         self._wall = wall
+        self._report = report
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="zlrs-settle")
         self._waiting: set[asyncio.Future[str]] = set()
 
@@ -131,6 +142,7 @@ class GraphFront:
     def settle(self, decision: Decision, body: bytes) -> None:
         """Queue a complete answer for storing."""
         if len(self._waiting) >= SETTLE_QUEUE_LIMIT:
+            self._report("queue_full")
             return
         future = asyncio.get_running_loop().run_in_executor(
             self._worker, self._graph.settle, decision, 200, JSON_HEADERS, body, True, self._wall_ms()
@@ -140,8 +152,16 @@ class GraphFront:
 
     def _settled(self, future: asyncio.Future[str]) -> None:
         self._waiting.discard(future)
-        if not future.cancelled() and (error := future.exception()) is not None:
+        if future.cancelled():
+            return
+        if (error := future.exception()) is not None:
             log("graph_settle_failed", error=repr(error))
+            self._report("error")
+        else:
+            # A reason may go on with the place in the body, which is no label.
+            self._report(re.split(r"[^a-z_]", future.result(), maxsplit=1)[0])
+        for notice in self._graph.notices():
+            log("graph_notice", text=notice)
 
     def _wall_ms(self) -> int:
         return int(self._wall() * 1000)

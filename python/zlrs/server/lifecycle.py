@@ -133,7 +133,14 @@ async def _load(context: ServerContext, load: Load, open_graph: OpenGraph | None
         facts = await asyncio.to_thread(ModelFacts.of_engine, engine)
         if open_graph is not None:
             graph = await asyncio.to_thread(open_graph)
-            context.graph = GraphFront(graph, f"zlrs:{facts.file_sha256}", context.wall)
+            settled = context.metrics.settled
+
+            def report(result: str) -> None:
+                settled.add(result=result)
+
+            context.graph = GraphFront(graph, f"zlrs:{facts.file_sha256}", context.wall, report)
+            if (state := graph.state()) != "ready":
+                log("graph_out_of_service", state=state)
     except BaseException:
         context.state = State.FAILED
         raise

@@ -84,6 +84,7 @@ class Metrics:
         self.tokens = Counter("zlrs_tokens_total", "Tokens by type: input or output.")
         self.finished = Counter("zlrs_generations_total", "Ended answers by reason.")
         self.decisions = Counter("zlrs_graph_decisions_total", "Decisions of the decision graph by kind.")
+        self.settled = Counter("zlrs_graph_settled_total", "Answers offered to the decision graph by result.")
         self.ignored = Counter("zlrs_ignored_fields_total", "Requests with body fields that are not known.")
 
     def render(self, gauges: Mapping[str, tuple[str, float]], facts: Mapping[str, Mapping[str, str]]) -> str:
