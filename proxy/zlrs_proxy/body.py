@@ -40,6 +40,7 @@ class Body:
         self._silence_seconds = silence_seconds
         self._watch = Watch()
         self._count = 0
+        self._closed = False
         self.length = length
         self.exists = request.body_exists
         self.held = b""
@@ -94,9 +95,12 @@ class Body:
 
     def close(self) -> None:
         """Read no more."""
+        self._closed = True
         self._watch.stop()
 
     async def _piece(self) -> bytes:
+        if self._closed:
+            raise ConnectionResetError("the request is over")
         self._watch.wait(self._silence_seconds, self._silent)
         try:
             piece = await self._content.readany()

@@ -15,6 +15,7 @@ from zlrs_proxy.watch import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from zlrs_proxy.body import Body
     from zlrs_proxy.tap import Tap
 
 
@@ -27,6 +28,7 @@ class Call:
 
     Args:
         opening: Sends the request and returns at the head of the answer.
+        body: The request's body.
         tap: Gets a copy.
         idle_seconds: Longest silence in the middle of an answer.
         ended: Called once, with whether the answer is whole. The tap has its status, 0 when none came.
@@ -35,12 +37,14 @@ class Call:
     def __init__(
         self,
         opening: Coroutine[None, None, aiohttp.ClientResponse],
+        body: Body,
         tap: Tap,
         idle_seconds: float,
         ended: Callable[[bool], None],
     ) -> None:
         self._opening = asyncio.ensure_future(opening)
         self._opening.add_done_callback(_retrieve)
+        self._body = body
         self._idle_seconds = idle_seconds
         self._ended: Callable[[bool], None] | None = ended
         self._answer: aiohttp.ClientResponse | None = None
@@ -94,9 +98,11 @@ class Call:
         return self._answer is not None and self.tap.has_ended()
 
     def finish(self) -> None:
-        """The answer has been read to its end; its connection can serve again."""
-        if self._answer is not None:
+        """The answer has been read to its end; its connection can serve again, unless we still send."""
+        if self._answer is not None and self._body.complete:
             self._answer.release()
+        elif self._answer is not None:
+            self._answer.close()
         self._end(whole=True)
 
     def fail(self) -> None:
@@ -141,8 +147,10 @@ class Call:
             self._answer.close()
         elif not self._opening.done():
             self._opening.cancel()
-        elif not self._opening.cancelled() and self._opening.exception() is None:
-            self._opening.result().close()
+            # Before Python 3.12 an answer that comes in the same moment outruns the cancellation.
+            self._opening.add_done_callback(_close_answer)
+        else:
+            _close_answer(self._opening)
 
     def _end(self, *, whole: bool) -> None:
         self._watch.stop()
@@ -152,6 +160,11 @@ class Call:
         if self._ended is not None:
             ended, self._ended = self._ended, None
             ended(whole)
+
+
+def _close_answer(task: asyncio.Future[aiohttp.ClientResponse]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
 
 
 def _retrieve(task: asyncio.Future[aiohttp.ClientResponse]) -> None:

@@ -32,6 +32,7 @@ class Exchange:
         self.protocol: Protocol = "messages"
         self.controls = Controls()
         self.verdict: Verdict = skipped("not_asked")
+        self.is_probe = False
         self.flights_before = 0
         """How many flights had landed when the graph was asked."""
         self.decide_seconds: float | None = None

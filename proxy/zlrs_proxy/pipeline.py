@@ -91,6 +91,7 @@ class Pipeline:
         if settings.admin_port is None and target.path.startswith(PREFIX + "/"):
             answer = self._health.answer(request.method, target.path.removeprefix(PREFIX), exchange.headers)
             if answer is not None:
+                exchange.is_probe = True
                 return answer
         accept.refuse_loops(exchange.headers)
         self._access.check(exchange.headers)
@@ -161,6 +162,8 @@ class Pipeline:
         return self._no_graph_reason if self._decider is None else None
 
     def _count(self, exchange: Exchange, status: int, kind: str) -> None:
+        if exchange.is_probe:
+            return
         self._metrics.requests.add(exchange.endpoint.value, kind, status_class(status))
         if exchange.first_byte_seconds is not None:
             self._metrics.first_byte_seconds.observe(exchange.first_byte_seconds)

@@ -190,7 +190,7 @@ class Upward:
             )
 
         opening = self._forwarder.open(exchange.request.method, url, exchange.headers, body)
-        return Call(opening, tap, self._settings.idle_seconds, ended)
+        return Call(opening, body, tap, self._settings.idle_seconds, ended)
 
 
 def _key(exchange: Exchange, body: Body) -> str | None:
