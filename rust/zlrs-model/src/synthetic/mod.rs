@@ -3,12 +3,14 @@
 //! random, so they write nonsense, but everything a real file goes through is exercised.
 
 mod blocks;
+mod damage;
 mod random;
 mod vocabulary;
 mod writer;
 
 use zlrs_kernels::TensorType;
 
+pub use self::damage::damage;
 use self::random::Random;
 pub use self::writer::Writer;
 use crate::decoder::Architecture;

@@ -3,8 +3,64 @@
 use jiff::Timestamp;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
-use minijinja::value::Kwargs;
-use minijinja::{Error, ErrorKind, Value};
+use minijinja::value::{Kwargs, StringInput, ValueKind};
+use minijinja::{Error, ErrorKind, Output, State, Value, escape_formatter, filters};
+
+/// Deepest value that is written out.
+const MAX_DEPTH: usize = 64;
+/// Most elements of a value that is written out, those of shared parts counted each time.
+const MAX_ELEMENTS: usize = 1_000_000;
+
+/// Fails for values that would be written out without end, or nearly: a few lines of a template can build a
+/// list that holds itself a million times over, which the engine's own accounting sees only afterwards.
+fn check_extent(value: &Value) -> Result<(), Error> {
+    fn walk(value: &Value, depth: usize, elements: &mut usize) -> Result<(), Error> {
+        if !matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::Iterable) {
+            return Ok(());
+        }
+        if depth > MAX_DEPTH {
+            let detail = format!("a value nested more than {MAX_DEPTH} deep cannot be written out");
+            return Err(Error::new(ErrorKind::InvalidOperation, detail));
+        }
+        for key in value.try_iter()? {
+            *elements += 1;
+            if *elements > MAX_ELEMENTS {
+                let detail = format!("a value of more than {MAX_ELEMENTS} elements cannot be written out");
+                return Err(Error::new(ErrorKind::InvalidOperation, detail));
+            }
+            walk(&key, depth + 1, elements)?;
+            if value.kind() == ValueKind::Map {
+                walk(&value.get_item(&key)?, depth + 1, elements)?;
+            }
+        }
+        Ok(())
+    }
+    walk(value, 1, &mut 0)
+}
+
+/// Writes the value of an expression.
+pub(super) fn write(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    check_extent(value)?;
+    escape_formatter(out, state, value)
+}
+
+/// The filter `string`.
+pub(super) fn string(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
+    check_extent(value)?;
+    filters::string(state, value)
+}
+
+/// The filter `join`.
+pub(super) fn join(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    joiner: Option<StringInput<'_>>,
+    attribute: Option<&str>,
+    options: Kwargs,
+) -> Result<Value, Error> {
+    check_extent(value)?;
+    filters::join(state, value, joiner, attribute, options)
+}
 
 /// JSON as Python's `json.dumps(value, ensure_ascii=False)` writes it: a space after separators, nothing
 /// escaped for HTML.
@@ -14,7 +70,8 @@ pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<Value, Error> {
         return Err(Error::new(ErrorKind::InvalidOperation, "tojson: ensure_ascii=true is not supported"));
     }
     options.assert_all_used()?;
-    let json = minijinja::filters::tojson(value, indent, Kwargs::from_iter([] as [(&str, Value); 0]))?;
+    check_extent(value)?;
+    let json = filters::tojson(value, indent, Kwargs::from_iter([] as [(&str, Value); 0]))?;
     Ok(Value::from(unescape_html(json.as_str().unwrap_or_default())))
 }
 

@@ -7,7 +7,7 @@ mod sandbox;
 
 use self::guard::Guard;
 use self::sandbox::Sandbox;
-pub use self::sandbox::{FUEL, MAX_OUTPUT_BYTES, MAX_RECURSION, MAX_SOURCE_BYTES};
+pub use self::sandbox::{MAX_FUEL, MAX_OUTPUT_BYTES, MAX_RECURSION, MAX_SOURCE_BYTES};
 use crate::ModelError;
 use crate::gguf::Metadata;
 use crate::tokenizer::{Segment, Tokenizer};

@@ -19,12 +19,24 @@ use crate::ModelError;
 pub const MAX_SOURCE_BYTES: usize = 1 << 20;
 /// Longest output, in bytes.
 pub const MAX_OUTPUT_BYTES: usize = 8 << 20;
-/// Steps of one rendering; data cost a step for each 64 bytes, so this also bounds memory to 256 MB.
-pub const FUEL: u64 = 4_000_000;
+/// Most steps of one rendering; data cost a step for each 64 bytes, so this also bounds memory to 96 MB. Each
+/// rendering gets [`fuel`] by its size.
+pub const MAX_FUEL: u64 = 1_500_000;
+/// Stack of the rendering thread for each step. A value can be nested about as deep as there are steps, and
+/// the template engine walks values by recursion, with up to 512 bytes a level as measured. Pages that are not
+/// touched cost nothing.
+const STACK_BYTES_PER_STEP: u64 = 640;
+const MIN_STACK_BYTES: u64 = 1 << 20;
 /// Depth of statements and calls at run time.
 pub const MAX_RECURSION: usize = 64;
 
 const NAME: &str = "chat_template";
+
+/// Steps for a rendering of so many messages with so many bytes in all: several times what published
+/// templates need.
+pub(super) fn fuel(messages: usize, bytes: usize) -> u64 {
+    (100_000 + 500 * messages as u64 + bytes as u64 / 4).min(MAX_FUEL)
+}
 
 pub(super) struct Sandbox {
     environment: Environment<'static>,
@@ -38,10 +50,12 @@ impl Sandbox {
         }
         let mut environment = Environment::new();
         environment.set_auto_escape_callback(|_| AutoEscape::None);
-        environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(MAX_RECURSION);
         environment.set_unknown_method_callback(pycompat::unknown_method_callback);
+        environment.set_formatter(functions::write);
         environment.add_filter("tojson", functions::tojson);
+        environment.add_filter("string", functions::string);
+        environment.add_filter("join", functions::join);
         // As the reference implementation sets Jinja up.
         let syntax = SyntaxConfig::builder()
             .trim_blocks(true)
@@ -54,12 +68,35 @@ impl Sandbox {
         Ok(Self { environment })
     }
 
+    /// Renders on a thread of its own, whose stack suits the deepest values that the steps could build.
     pub(super) fn render(
         &self,
         messages: &[(&str, Cow<'_, str>)],
         bos: &str,
         eos: &str,
         options: RenderOptions,
+    ) -> Result<String, ModelError> {
+        let fuel = fuel(messages.len(), messages.iter().map(|(_, content)| content.len()).sum());
+        let stack_bytes =
+            usize::try_from(MIN_STACK_BYTES + STACK_BYTES_PER_STEP * fuel).unwrap_or(usize::MAX);
+        std::thread::scope(|scope| {
+            std::thread::Builder::new()
+                .name("zlrs-template".into())
+                .stack_size(stack_bytes)
+                .spawn_scoped(scope, || self.render_here(messages, bos, eos, options, fuel))
+                .map_err(|source| ModelError::Io { action: "start a thread for the chat template", source })?
+                .join()
+                .unwrap_or_else(|_| Err(ModelError::Template { what: "the template engine panicked".into() }))
+        })
+    }
+
+    fn render_here(
+        &self,
+        messages: &[(&str, Cow<'_, str>)],
+        bos: &str,
+        eos: &str,
+        options: RenderOptions,
+        fuel: u64,
     ) -> Result<String, ModelError> {
         let raised = Arc::new(Mutex::new(None));
         let slot = Arc::clone(&raised);
@@ -84,7 +121,9 @@ impl Sandbox {
             strftime_now => strftime_now,
         };
         let mut output = Output { bytes: Vec::new(), overflowed: false };
-        let template = self.environment.get_template(NAME).map_err(|error| failed(&error))?;
+        let mut environment = self.environment.clone();
+        environment.set_fuel(Some(fuel));
+        let template = environment.get_template(NAME).map_err(|error| failed(&error))?;
         let result = template.render_captured_to(context, &mut output).map(drop);
         if let Some(message) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(ModelError::TemplateRaised { message });
@@ -97,7 +136,14 @@ impl Sandbox {
                 limit,
             ));
         }
-        result.map_err(|error| failed(&error))?;
+        result.map_err(|error| match error.kind() {
+            ErrorKind::OutOfFuel => ModelError::Template {
+                what: format!(
+                    "it did not finish within {fuel} steps; it loops, or uses far more than others"
+                ),
+            },
+            _ => failed(&error),
+        })?;
         String::from_utf8(output.bytes).map_err(|error| ModelError::Template { what: error.to_string() })
     }
 }
@@ -135,11 +181,5 @@ fn without_generation_tags(source: &str) -> Result<String, ModelError> {
 }
 
 fn failed(error: &Error) -> ModelError {
-    let mut what = error.to_string();
-    if error.kind() == ErrorKind::OutOfFuel {
-        what = format!(
-            "it did not finish within {FUEL} steps; the conversation is too long for it, or it loops"
-        );
-    }
-    ModelError::Template { what }
+    ModelError::Template { what: error.to_string() }
 }
