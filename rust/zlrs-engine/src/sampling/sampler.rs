@@ -93,8 +93,10 @@ impl Sampler {
         if self.sampling.is_greedy() {
             return Ok(argmax(&self.adjusted));
         }
-        self.weigh();
+        // Temperature keeps the order of tokens, so top-k may come first and spare the exponentials.
+        self.collect();
         self.keep_top_k();
+        self.weigh();
         self.keep_top_p();
         self.keep_min_p();
         Ok(self.draw(uniform(self.seed, position)))
@@ -123,16 +125,19 @@ impl Sampler {
         }
     }
 
+    fn collect(&mut self) {
+        self.candidates.clear();
+        let candidate = |(&logit, id)| Candidate { id, logit, weight: 0.0 };
+        self.candidates.extend(self.adjusted.iter().zip(0_u32..).map(candidate));
+    }
+
     /// Temperature: weights relative to the largest logit, which has weight 1 whatever the temperature.
     fn weigh(&mut self) {
         let largest = f64::from(self.adjusted[argmax(&self.adjusted) as usize]);
         let temperature = f64::from(self.sampling.temperature);
-        self.candidates.clear();
-        self.candidates.extend(self.adjusted.iter().zip(0_u32..).map(|(&logit, id)| Candidate {
-            id,
-            logit,
-            weight: exponential((f64::from(logit) - largest) / temperature),
-        }));
+        for candidate in &mut self.candidates {
+            candidate.weight = exponential((f64::from(candidate.logit) - largest) / temperature);
+        }
     }
 
     /// Leaves exactly k candidates (fewer if there are fewer), in no particular order.
