@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import resource
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -47,6 +48,7 @@ def command(argv: Sequence[str]) -> int:
         settings = settings_from(config, options)
         opener = None if options.no_graph else graph_opener(config.graph)
         logs.to_stderr()
+        _allow_descriptors()
         return asyncio.run(_serve(Sidecar(settings, opener)))
     except (ConfigError, SettingsError) as error:
         return _fail(str(error), EXIT_USAGE)
@@ -93,6 +95,14 @@ def settings_from(config: Config, options: argparse.Namespace) -> Settings:
         idle_seconds=proxy.idle_seconds,
         drain_seconds=proxy.drain_seconds,
     )
+
+
+def _allow_descriptors() -> None:
+    """Two sockets a request: take as many as this process may, often more than it is given."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve(sidecar: Sidecar) -> int:

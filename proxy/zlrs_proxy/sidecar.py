@@ -81,6 +81,23 @@ class Sidecar:
             OSError: The address cannot be taken.
             SettingsError: A file named in the settings cannot be used.
         """
+        try:
+            pipeline = await self._build()
+            if self.settings.admin_port is not None:
+                admin = Server(self._admin, self.settings, self._note_error)
+                self.admin_address = await self._listen(
+                    admin, self.settings.admin_host, self.settings.admin_port
+                )
+            self._server = Server(pipeline.handle, self.settings, self._note_error)
+            self.address = await self._listen(self._server, self.settings.host, self.settings.port)
+        except BaseException:
+            await self.stop(0)
+            raise
+        self.health.phase = Phase.READY
+        _LOG.info("listening", extra={"fields": {"address": self.address, "upstream": self._upstream.name}})
+
+    async def _build(self) -> Pipeline:
+        """The rooms, each with what it needs of the others."""
         reason = await self._start_graph()
         self._forwarder = Forwarder(self.settings, self._access, self._upstream.name)
         if self._graph is not None:
@@ -104,7 +121,7 @@ class Sidecar:
             self.health,
             self.metrics,
         )
-        pipeline = Pipeline(
+        return Pipeline(
             self.settings,
             self._upstream,
             self._access,
@@ -115,19 +132,6 @@ class Sidecar:
             self._clock,
             reason,
         )
-        try:
-            if self.settings.admin_port is not None:
-                admin = Server(self._admin, self.settings, self._note_error)
-                self.admin_address = await self._listen(
-                    admin, self.settings.admin_host, self.settings.admin_port
-                )
-            self._server = Server(pipeline.handle, self.settings, self._note_error)
-            self.address = await self._listen(self._server, self.settings.host, self.settings.port)
-        except BaseException:
-            await self.stop(0)
-            raise
-        self.health.phase = Phase.READY
-        _LOG.info("listening", extra={"fields": {"address": self.address, "upstream": self._upstream.name}})
 
     async def stop(self, drain_seconds: float | None = None) -> None:
         """Accept no more, let answers finish within the limit, cut the rest, write what is queued."""

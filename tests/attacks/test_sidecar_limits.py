@@ -125,3 +125,16 @@ async def test_a_client_that_does_not_read_holds_back_the_upstream_and_is_cut(
     # 2,000 pieces are 131 MB; what fits in the sockets' buffers on the way is a few.
     assert len(sent) < 400
     await sidecar.quiet()
+
+
+async def test_heads_that_never_end_keep_no_one_out(start_sidecar, upstream) -> None:
+    sidecar = await start_sidecar(header_seconds=1.0)
+    opened = [await asyncio.open_connection("127.0.0.1", sidecar.port) for _ in range(300)]
+    for _, writer in opened:
+        writer.write(b"POST /v1/messages HTTP/1.1\r\nHost: local")
+    for _ in range(5):
+        assert (await sidecar.ask(body=message())).status == 200
+    ends = await asyncio.gather(*(asyncio.wait_for(reader.read(), 5) for reader, _ in opened))
+    assert set(ends) == {b""}
+    for _, writer in opened:
+        writer.close()

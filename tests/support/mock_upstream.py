@@ -14,6 +14,7 @@ from aiohttp import web
 from support.eventually import eventually
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
 FINISH, CLOSE, ABORT, HANG = "finish", "close", "abort", "hang"
@@ -67,13 +68,13 @@ class MockUpstream:
         self.open_requests = 0
         self._runner: web.ServerRunner | None = None
 
-    async def start(self) -> None:
+    async def start(self, tls: ssl.SSLContext | None = None) -> None:
         """Listen."""
         server = web.Server(self._handle, handler_cancellation=True, auto_decompress=False, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.2)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=tls).start()
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._runner.addresses[0][1]}"
 
     async def stop(self) -> None:
         """Close everything; safe to call twice."""
