@@ -14,7 +14,9 @@ from zlrs.config import Config, GraphSettings, HeaderSettings, ServerSettings
 from zlrs.engine import Engine
 from zlrs.server.access import Keys
 from zlrs.server.app import create_app
+from zlrs.server.connections import HEAD_SECONDS, listen
 from zlrs.server.context import ServerContext
+from zlrs.server.lifecycle import bind
 from zlrs.server.receipts import ModelFacts
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ async def serving(
     context_tokens: int = 2048,
     loaded: bool = True,
     graph: GraphFront | None = None,
+    head_seconds: float = HEAD_SECONDS,
 ) -> AsyncIterator[Served]:
     """Serve the fake engine until the block ends; the model is called `fake-model`."""
     core = FakeEngine(script, context_tokens=context_tokens)
@@ -59,17 +62,16 @@ async def serving(
     context = ServerContext(config, Keys(keys), graph=graph)
     if loaded:
         context.engine_loaded(engine, ModelFacts.of_engine(engine))
-    runner = web.AppRunner(
-        create_app(context), handler_cancellation=True, access_log=None, shutdown_timeout=1
-    )
+    runner = web.AppRunner(create_app(context), handler_cancellation=True, shutdown_timeout=1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
+    listener = bind("127.0.0.1", 0)
+    host, port = listener.getsockname()
+    listening = await listen(runner, listener, head_seconds=head_seconds)
     try:
         async with aiohttp.ClientSession(base_url=f"http://{host}:{port}") as client:
             yield Served(f"http://{host}:{port}", core, context, client)
     finally:
         core.script.go.set()
+        listening.close()
         await runner.cleanup()
         engine.close()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from zlrs.server import access, chat, count_tokens, health, limits, messages, models
+from zlrs.server.connections import Connection
 from zlrs.server.context import CONTEXT, REQUEST_ID, ServerContext
 from zlrs.server.errors import Refusal, as_refusal, encode, error_object, refuse, status_for
 from zlrs.server.ids import new_id
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 CHAT_PREFIXES = ("/v1/chat/", "/v1/completions", "/v1/responses", "/v1/embeddings")
 SERVER_FAILURE = 500
-READ_BUFFER_BYTES = 1 << 18
 
 
 def create_app(context: ServerContext) -> web.Application:
@@ -62,6 +62,8 @@ async def expect_continue(request: web.Request) -> web.StreamResponse | None:
     """Answer `Expect: 100-continue` only where the body would be read; this runs before the middleware."""
     context = request.app[CONTEXT]
     request[REQUEST_ID] = new_id("req_")
+    if isinstance(request.protocol, Connection):
+        request.protocol.head_complete()
     try:
         access.require_target(request, context.hosts)
         access.require_key(request, context.keys)
@@ -81,6 +83,9 @@ async def around(request: web.Request, handler: Handler) -> web.StreamResponse:
     context = request.app[CONTEXT]
     request[REQUEST_ID] = new_id("req_")
     started = context.monotonic()
+    connection = request.protocol
+    if isinstance(connection, Connection):
+        connection.head_complete()
     status = 499
     try:
         try:
@@ -99,6 +104,8 @@ async def around(request: web.Request, handler: Handler) -> web.StreamResponse:
         status = response.status
         return response
     finally:
+        if isinstance(connection, Connection):
+            connection.head_expected()
         route = _route(request)
         context.metrics.requests.add(route=route, status=str(status))
         context.metrics.seconds.observe(context.monotonic() - started, route=route)

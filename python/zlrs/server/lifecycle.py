@@ -15,6 +15,7 @@ from aiohttp import web
 from zlrs.config import ConfigError
 from zlrs.server.access import Keys, require_safe_address
 from zlrs.server.app import create_app
+from zlrs.server.connections import BACKLOG, listen
 from zlrs.server.context import ServerContext, State
 from zlrs.server.errors import overloaded
 from zlrs.server.graph_front import GraphFront
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     Load = Callable[[Callable[[int, int], None]], Engine]
     OpenGraph = Callable[[], Graph]
 
-BACKLOG = 512
 CLOSE_SECONDS = 5.0
 """Time connections get to send what is written after the last answer ended."""
 
@@ -96,14 +96,11 @@ async def serve(
     require_safe_address(config.server.host, keys)
     listener = bind(config.server.host, config.server.port)
     context = ServerContext(config, keys)
-    runner = web.AppRunner(
-        create_app(context), handler_cancellation=True, access_log=None, shutdown_timeout=CLOSE_SECONDS
-    )
+    runner = web.AppRunner(create_app(context), handler_cancellation=True, shutdown_timeout=CLOSE_SECONDS)
     stop = _watch_signals()
     await runner.setup()
-    site = web.SockSite(runner, listener, backlog=BACKLOG)
     try:
-        await site.start()
+        listening = await listen(runner, listener)
         loading = asyncio.ensure_future(_load(context, load, open_graph))
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -114,7 +111,7 @@ async def serve(
             await stopping
         else:
             stopping.cancel()
-        await drain(context, site)
+        await drain(context, listening)
         # A load cannot be interrupted; its result is dropped.
         if not loading.done():
             loading.cancel()
@@ -163,15 +160,15 @@ def _watch_signals() -> asyncio.Event:
     return stop
 
 
-async def drain(context: ServerContext, site: web.BaseSite | None) -> None:
+async def drain(context: ServerContext, listening: asyncio.Server | None) -> None:
     """Take nothing new, let running answers finish, tell the rest.
 
     `/readyz` says no first. Answers that are not done within `server.drain_seconds` end with an error in
     their protocol.
     """
     context.state = State.DRAINING
-    if site is not None:
-        await site.stop()
+    if listening is not None:
+        listening.close()
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(context.admission.idle.wait(), context.config.server.drain_seconds)
     cut = list(context.streams)
