@@ -188,7 +188,7 @@ impl Assembler {
     pub fn finish(mut self) -> Answer {
         self.facts.complete = self.terminal && !self.parser.is_partial();
         let message = match self.state {
-            State::Messages(state) => state.finish(&mut self.facts),
+            State::Messages(state) => state.finish(),
             State::Chat(state) => state.finish(),
         };
         inspect(self.protocol, &message, &mut self.facts);

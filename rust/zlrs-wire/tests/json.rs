@@ -14,6 +14,7 @@ fn reason(text: &str) -> (Reason, String) {
 fn refusals_name_their_reason_and_path() {
     let at = |reason, path: &str| (reason, path.to_owned());
     assert_eq!(reason(r#"{"a":1,"a":1}"#), at(Reason::DuplicateKey, "a"));
+    assert_eq!(reason(r#"{"a":1,"b":2,"c":3,"a":1}"#), at(Reason::DuplicateKey, "a"));
     assert_eq!(reason(r#"{"a":1,"\u0061":1}"#), at(Reason::DuplicateKey, "a"));
     assert_eq!(reason(r#"{"x":[{"b":{"c":1,"c":2}}]}"#), at(Reason::DuplicateKey, "x[0].b.c"));
     assert_eq!(reason(r#"{"a b":[{"c":nope}]}"#), at(Reason::MalformedJson, r#"["a b"][0].c"#));

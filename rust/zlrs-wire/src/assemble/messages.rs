@@ -144,10 +144,7 @@ impl MessageState {
         Some(())
     }
 
-    pub(super) fn finish(self, facts: &mut AnswerFacts) -> Value<'static> {
-        if facts.complete && self.open.is_some() {
-            facts.blame(Reason::Malformed, "content_block_stop");
-        }
+    pub(super) fn finish(self) -> Value<'static> {
         let Some(mut message) = self.message else { return Value::Null };
         message.remove("zlrs");
         message.set("content", Value::Array(self.content));

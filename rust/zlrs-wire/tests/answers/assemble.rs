@@ -169,3 +169,36 @@ fn an_answer_that_grows_in_names_is_not_kept() {
     );
     assert_eq!(barrier(&Answer::from_stream(Protocol::Chat, text.as_bytes())), Some(Reason::TooLarge));
 }
+
+#[test]
+fn bytes_after_the_end_that_are_no_event_are_a_cut() {
+    let mut bytes = sse(&message_events());
+    bytes.extend_from_slice(b"data: x");
+    assert_eq!(barrier(&Answer::from_stream(Protocol::Messages, &bytes)), Some(Reason::Incomplete));
+    bytes.truncate(bytes.len() - 7);
+    bytes.extend_from_slice(b": a comment\n\n");
+    assert_eq!(barrier(&Answer::from_stream(Protocol::Messages, &bytes)), None);
+}
+
+#[test]
+fn token_probabilities_are_joined() {
+    let text = String::from_utf8(chat_chunks()).expect("utf-8");
+    let with =
+        |token: &str| format!("\"logprobs\":{{\"content\":[{{\"token\":\"{token}\",\"logprob\":-0.10}}]}}");
+    let text = text.replacen("\"logprobs\":null", &with("a"), 2).replacen(&with("a"), "\"logprobs\":null", 1);
+    let text = text.replacen(
+        "\"logprobs\":null,\"finish_reason\":\"stop\"",
+        &format!("{},\"finish_reason\":\"stop\"", with("b")),
+        1,
+    );
+    let answer = Answer::from_stream(Protocol::Chat, text.as_bytes());
+    assert_eq!(barrier(&answer), None, "{:?}", answer.facts);
+    let tokens: Vec<Json> =
+        to_json(&answer)["choices"][0]["logprobs"]["content"].as_array().expect("a list").clone();
+    assert_eq!(
+        tokens.iter().map(|token| token["token"].as_str()).collect::<Vec<_>>(),
+        [Some("a"), Some("b")]
+    );
+    // Numbers keep their text.
+    assert!(String::from_utf8(answer.message.to_json()).expect("utf-8").contains("-0.10"));
+}
