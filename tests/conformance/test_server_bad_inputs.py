@@ -7,8 +7,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from support.serving import MODEL, Served, serving
 
+from support.serving import MODEL, Served, serving
 from zlrs.config import ServerSettings
 
 if TYPE_CHECKING:
@@ -181,8 +181,8 @@ async def test_compressed_bodies_are_refused_before_they_grow(served: Served) ->
 async def test_a_body_of_33_megabytes_is_refused_before_it_is_read(served: Served, path: str) -> None:
     host, port = served.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 33000000\r\n"
-    writer.write(f"{head}Expect: 100-continue\r\n\r\n".encode())
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Content-Length: 33000000\r\nExpect: 100-continue\r\n\r\n".encode())
     answer = (await reader.readuntil(b"\r\n\r\n")).decode()
     assert answer.startswith("HTTP/1.1 413 "), "no `100 Continue`, no byte of the body"
     body = json.loads(await reader.read())
@@ -263,9 +263,11 @@ async def test_aliases_answer_as_the_model() -> None:
             assert (await response.json())["model"] == MODEL
         async with served.client.post("/v1/chat/completions", json={**CHAT, "model": "gpt-y"}) as response:
             assert response.status == 404
-    async with serving(server=ServerSettings(model_aliases=["*"])) as served:
-        async with served.client.post("/v1/chat/completions", json={**CHAT, "model": "any"}) as response:
-            assert response.status == 200
+    async with (
+        serving(server=ServerSettings(model_aliases=["*"])) as served,
+        served.client.post("/v1/chat/completions", json={**CHAT, "model": "any"}) as response,
+    ):
+        assert response.status == 200
 
 
 @pytest.mark.parametrize(

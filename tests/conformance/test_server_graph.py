@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support.events import parse_events
+from support.eventually import eventually
 from support.fake_engine import Script
 from support.memory_graph import MemoryGraph
 from support.serving import MODEL, Served, serving
-
 from zlrs.config import ServerSettings
 from zlrs.server.graph_front import GraphFront
 
@@ -64,8 +65,7 @@ async def ask(
 
 
 async def settled(graph: NoticingGraph, count: int) -> None:
-    while len(graph.reported) < count:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: len(graph.reported) >= count)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -157,7 +157,7 @@ async def test_a_graph_that_fails_costs_nothing_but_the_hit() -> None:
 
 async def test_failed_and_abandoned_answers_are_not_settled() -> None:
     script = Script(reply="abcdef", fail_before=2)
-    async with with_graph(script) as (served, graph, front):
+    async with with_graph(script) as (served, graph, _):
         await ask(served, "/v1/messages")
         await ask(served, "/v1/messages", stream=True)
         script.fail_before, script.hold_before = None, frozenset({2})

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import anthropic
 import pytest
-from support.events import Event, parse_events
+
+from support.events import Event, collect, parse_events
 from support.fake_engine import END_OF_TURN, ROLE_IDS, Script
 from support.serving import MODEL, Served, serving
 
@@ -254,13 +255,14 @@ async def test_model_lists_are_paged_and_never_redirect(served: Served) -> None:
 
 
 async def test_the_stream_closes_after_an_error_and_the_client_raises() -> None:
-    async with serving(Script(reply="abc", fail_before=1)) as served:
-        async with anthropic.AsyncAnthropic(base_url=served.url, api_key="k", max_retries=0) as client:
-            seen = []
-            with pytest.raises(anthropic.APIStatusError, match="not finite"):
-                async with client.messages.stream(
-                    model=MODEL, max_tokens=5, messages=[{"role": "user", "content": "hi"}]
-                ) as stream:
-                    async for text in stream.text_stream:
-                        seen.append(text)
-            assert seen == ["a"]
+    async with (
+        serving(Script(reply="abc", fail_before=1)) as served,
+        anthropic.AsyncAnthropic(base_url=served.url, api_key="k", max_retries=0) as client,
+        client.messages.stream(
+            model=MODEL, max_tokens=5, messages=[{"role": "user", "content": "hi"}]
+        ) as stream,
+    ):
+        seen: list[str] = []
+        with pytest.raises(anthropic.APIStatusError, match="not finite"):
+            await collect(stream.text_stream, seen)
+        assert seen == ["a"]

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support.events import parse_events
+from support.eventually import eventually
 from support.fake_engine import Script
 from support.serving import MODEL, Served, serving
-
 from zlrs.config import HeaderSettings, ServerSettings
 from zlrs.server.lifecycle import drain
 
@@ -139,8 +140,7 @@ async def test_past_the_queue_comes_retry_after(path: str, status: int) -> None:
     async with serving(script, server=ServerSettings(queue_limit=2)) as served:
         waiting = [asyncio.create_task(_read(served, path, stream=True)) for _ in range(2)]
         await asyncio.to_thread(script.held.wait, 20)
-        while served.context.admission.in_flight < 2:
-            await asyncio.sleep(0)
+        await eventually(lambda: served.context.admission.in_flight == 2)
         async with served.client.post(path, json=body(path)) as response:
             assert response.status == status
             assert int(response.headers["retry-after"]) >= 1
@@ -188,10 +188,7 @@ async def test_what_is_not_finished_in_time_is_told() -> None:
         stream = asyncio.create_task(_read(served, "/v1/messages", stream=True))
         await asyncio.to_thread(script.held.wait, 20)
         whole = asyncio.create_task(served.client.post("/v1/chat/completions", json=body("/c", stream=False)))
-        while served.context.admission.in_flight < 2:
-            await asyncio.sleep(0)
-        while len(served.context.streams) < 2:
-            await asyncio.sleep(0)
+        await eventually(lambda: len(served.context.streams) == 2)
         await drain(served.context, None)
         last = parse_events(await stream)[-1]
         assert last.name == "error"
@@ -239,14 +236,16 @@ async def test_receipts_can_be_hidden_and_spoken_historically() -> None:
             ours = {name: value for name, value in response.headers.items() if name.startswith("X-ZLRS-")}
             assert repeated == ours
             assert json.loads(ours["X-ZLRS-Compute-Profile"]) == {
-                "dense_layers": 2, "sparse_skips": 0, "row_layer_skips": 0, "hardware_mode": "cpu", "mode": "exact",
-                "kv_precision": "f16", "drafted": 0, "accepted": 0,
+                "dense_layers": 2, "sparse_skips": 0, "row_layer_skips": 0, "hardware_mode": "cpu",
+                "mode": "exact", "kv_precision": "f16", "drafted": 0, "accepted": 0,
             }  # fmt: skip
             assert ours["X-ZLRS-Model-Version"] == "fake-model Q4_1 abababababab"
             assert ours["X-ZLRS-Model-Info"] == "fake-model;zero-layer=;zero-heads="
             assert ours["X-ZLRS-Zero-Active"] == "false"
             assert re.fullmatch(r"(\w+=\d+\.\dms,){4}io=\d+\.\dms", ours["X-ZLRS-Latency"])
-    async with serving(headers=HeaderSettings(receipts="off")) as served:
-        async with served.client.post("/v1/messages", json=body("/v1/messages")) as response:
-            assert not [name for name in response.headers if name.startswith(("X-ZLRS", "X-Anthropic"))]
-            assert "zlrs" not in (await response.text()).replace(MODEL, "")
+    async with (
+        serving(headers=HeaderSettings(receipts="off")) as served,
+        served.client.post("/v1/messages", json=body("/v1/messages")) as response,
+    ):
+        assert not [name for name in response.headers if name.startswith(("X-ZLRS", "X-Anthropic"))]
+        assert "zlrs" not in (await response.text()).replace(MODEL, "")

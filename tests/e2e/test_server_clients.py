@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import anthropic
 import openai
 import pytest
+
+from support.events import collect
 from support.fake_engine import Script
 from support.real_model import small_model
 from support.serve_process import Serving, serve_process
@@ -14,6 +16,8 @@ from support.serving import MODEL, Served, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from openai.types.chat import ChatCompletionChunk
 
 QUESTION = "What is the capital of France? Answer with one word."
 
@@ -155,16 +159,17 @@ async def test_chat_models_and_errors(chat: openai.AsyncOpenAI) -> None:
 
 
 async def test_chat_raises_on_an_error_inside_the_stream() -> None:
-    async with serving(Script(reply="abc", fail_before=1)) as served:
-        async with openai.AsyncOpenAI(base_url=served.url + "/v1", api_key="any", max_retries=0) as client:
-            stream = await client.chat.completions.create(
-                model=MODEL, messages=[{"role": "user", "content": "hi"}], stream=True
-            )
-            seen = []
-            with pytest.raises(openai.APIError, match="not finite"):
-                async for chunk in stream:
-                    seen.append(chunk.choices[0].delta.content)
-            assert seen == ["", "a"]
+    async with (
+        serving(Script(reply="abc", fail_before=1)) as served,
+        openai.AsyncOpenAI(base_url=served.url + "/v1", api_key="any", max_retries=0) as client,
+    ):
+        stream = await client.chat.completions.create(
+            model=MODEL, messages=[{"role": "user", "content": "hi"}], stream=True
+        )
+        seen: list[ChatCompletionChunk] = []
+        with pytest.raises(openai.APIError, match="not finite"):
+            await collect(stream, seen)
+        assert [chunk.choices[0].delta.content for chunk in seen] == ["", "a"]
 
 
 @pytest.fixture(scope="module")

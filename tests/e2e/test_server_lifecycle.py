@@ -13,6 +13,7 @@ import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support.events import parse_events
 from support.real_model import small_model
 from support.serve_process import serve_process
@@ -77,9 +78,11 @@ def test_no_model_named(tmp_path: Path) -> None:
 
 @pytest.mark.t1
 def test_one_line_on_standard_output_and_a_clean_end() -> None:
-    with serve_process(str(small_model())) as serving:
-        with urllib.request.urlopen(f"{serving.url}/readyz") as response:
-            assert json.load(response) == {"status": "ready"}
+    with (
+        serve_process(str(small_model())) as serving,
+        urllib.request.urlopen(f"{serving.url}/readyz") as response,
+    ):
+        assert json.load(response) == {"status": "ready"}
     assert serving.process.returncode == 0
 
 
@@ -106,7 +109,7 @@ def test_what_does_not_finish_in_time_ends_with_an_error_event() -> None:
     path = small_model()
     with serve_process(str(path), "--drain-seconds", "0") as serving:
         body = {"model": path.stem, "max_tokens": 4000, "stream": True, "temperature": 0,
-                "messages": [{"role": "user", "content": "Count from one to one thousand, in words."}]}  # fmt: skip
+                "messages": [{"role": "user", "content": "Count to one thousand in words."}]}  # fmt: skip
         request = urllib.request.Request(
             f"{serving.url}/v1/messages", json.dumps(body).encode(), {"content-type": "application/json"}
         )

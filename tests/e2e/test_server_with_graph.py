@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import anthropic
 import openai
 import pytest
+
 from support.real_model import small_model
 from support.serve_process import Serving, serve_process
 

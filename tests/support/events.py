@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable
+
+Item = TypeVar("Item")
 
 
 class Event(NamedTuple):
@@ -17,6 +22,12 @@ class Event(NamedTuple):
         parsed = json.loads(self.data)
         assert isinstance(parsed, dict)
         return parsed
+
+
+async def collect(source: AsyncIterable[Item], into: list[Item]) -> None:
+    """Read a stream to its end or failure; what came before a failure is kept."""
+    async for item in source:
+        into.append(item)  # noqa: PERF401
 
 
 def parse_events(text: str) -> list[Event]:

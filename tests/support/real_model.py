@@ -13,7 +13,7 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def small_model() -> Path:
-    """Its file: `ZLRS_TEST_MODEL`, else by name among the fetched models; skips with the reason without it."""
+    """Its file: `ZLRS_TEST_MODEL`, else by name among the fetched models; skips with a reason."""
     named = os.environ.get("ZLRS_TEST_MODEL")
     path = Path(named) if named else models_folder() / FILE
     if not path.is_file():

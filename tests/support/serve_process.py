@@ -27,7 +27,7 @@ class Serving(NamedTuple):
 
 @contextmanager
 def serve_process(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[Serving]:
-    """Start on a free port, wait for the line on standard output, end with SIGTERM and ask for exit code 0."""
+    """Start on a free port, wait for the line on stdout, end with SIGTERM and ask for exit code 0."""
     with tempfile.TemporaryDirectory() as folder:
         errors = Path(folder) / "stderr"
         clean = {name: value for name, value in os.environ.items() if not name.startswith("ZLRS_SERVER_")}

@@ -165,7 +165,10 @@ def test_config_schema_is_json(capsys: Captured) -> None:
 def test_an_installed_package_cannot_replace_a_verb(monkeypatch: pytest.MonkeyPatch) -> None:
     from importlib.metadata import EntryPoint
 
-    points = [EntryPoint("serve", "evil:command", verb_table.GROUP), EntryPoint("more", "m:c", verb_table.GROUP)]
+    points = [
+        EntryPoint("serve", "evil:command", verb_table.GROUP),
+        EntryPoint("more", "m:c", verb_table.GROUP),
+    ]
     monkeypatch.setattr(verb_table, "entry_points", lambda group: points if group == verb_table.GROUP else [])
     table = verb_table.all_verbs()
     assert table["serve"] in verb_table.OWN

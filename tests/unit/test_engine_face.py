@@ -9,8 +9,9 @@ import signal
 import threading
 
 import pytest
-from support.fake_engine import DRAWN_SEED, END_OF_TURN, ROLE_IDS, FakeEngine, Script
 
+from support.events import collect
+from support.fake_engine import DRAWN_SEED, END_OF_TURN, ROLE_IDS, FakeEngine, Script
 from zlrs.engine import Engine
 from zlrs.errors import ZlrsError
 from zlrs.results import Delta, Usage
@@ -48,7 +49,8 @@ def test_text_is_continued_and_messages_go_through_the_template() -> None:
         assert engine.prepare("hé") == [ord("h"), ord("é")]
         ids = engine.prepare([Message("system", "s"), {"role": "user", "content": "u"}])
         assert ids == [
-            ROLE_IDS["system"], ord("s"), END_OF_TURN, ROLE_IDS["user"], ord("u"), END_OF_TURN, ROLE_IDS["assistant"],
+            ROLE_IDS["system"], ord("s"), END_OF_TURN, ROLE_IDS["user"], ord("u"), END_OF_TURN,
+            ROLE_IDS["assistant"],
         ]  # fmt: skip
         begun = engine.prepare([Message("user", "u"), Message("assistant", "So")])
         assert begun[-3:] == [ROLE_IDS["assistant"], ord("S"), ord("o")]
@@ -208,11 +210,10 @@ async def test_a_failure_comes_after_the_pieces_before_it() -> None:
     engine, _ = make(Script(reply="abcdef", fail_before=3))
     with engine:
         stream = await engine.stream_async("x")
-        pieces = []
+        pieces: list[Delta] = []
         with pytest.raises(ZlrsError, match="not finite"):
-            async for piece in stream:
-                pieces.append(piece.text)
-        assert pieces == ["a", "b", "c"]
+            await collect(stream, pieces)
+        assert [piece.text for piece in pieces] == ["a", "b", "c"]
 
 
 async def test_on_end_is_told_once_even_when_nobody_reads() -> None:

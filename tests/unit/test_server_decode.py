@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from zlrs.server.errors import Refusal
 from zlrs.server.limits import decode
 from zlrs.types import ChatRequest, MessagesRequest, unknown_fields
+
+if TYPE_CHECKING:
+    import msgspec
 
 GOOD = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
 
@@ -93,13 +96,17 @@ def test_deep_nesting_is_refused(inside: str) -> None:
     refused(body.encode())
 
 
+def status_of(body: bytes, kind: type[msgspec.Struct]) -> int:
+    try:
+        decode(body, kind)
+    except Refusal as refusal:
+        return refusal.error.status
+    return 200
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_refusal_or_a_request(body: bytes) -> None:
-    for kind in (MessagesRequest, ChatRequest):
-        try:
-            decode(body, kind)
-        except Refusal as refusal:
-            assert refusal.error.status == 400
+    assert {status_of(body, kind) for kind in (MessagesRequest, ChatRequest)} <= {200, 400}
 
 
 @given(st.integers(0, 400), st.integers(0, 255))
@@ -110,11 +117,7 @@ def test_any_changed_byte_gives_a_refusal_or_a_request(place: int, value: int) -
         ).encode()
     )
     body[place % len(body)] = value
-    for kind in (MessagesRequest, ChatRequest):
-        try:
-            decode(bytes(body), kind)
-        except Refusal as refusal:
-            assert refusal.error.status == 400
+    assert {status_of(bytes(body), kind) for kind in (MessagesRequest, ChatRequest)} <= {200, 400}
 
 
 def test_unknown_fields_are_listed_in_order() -> None:

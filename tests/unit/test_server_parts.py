@@ -160,20 +160,24 @@ def asked(**headers: str) -> CIMultiDict[str]:
 def test_without_headers_everything_is_default() -> None:
     parsed = parse(asked())
     assert parsed.mode == "exact"
-    assert not (
-        parsed.historical or parsed.diagnostic or parsed.no_graph or parsed.cache_only or parsed.include
-    )
+    assert not (parsed.historical)
+    assert not (parsed.diagnostic)
+    assert not (parsed.no_graph)
+    assert not (parsed.cache_only)
+    assert not (parsed.include)
     assert parsed.values == {rule.canonical: rule.default for rule in RULES}
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("X-ZLRS-Compute", "fast"), ("X-ZLRS-Context", "full;strength=2"), ("X-ZLRS-Context", "full;strength=0.05"),
+        ("X-ZLRS-Compute", "fast"), ("X-ZLRS-Context", "full;strength=2"),
+        ("X-ZLRS-Context", "full;strength=0.05"),
         ("X-ZLRS-Context", "half"), ("X-ZLRS-Context", "full;power=1"), ("X-ZLRS-Guarantee", "yes"),
         ("X-ZLRS-KV-Policy", "drop"), ("X-ZLRS-Ring", "4"), ("X-ZLRS-Ring", "257"), ("X-ZLRS-Ring", "-5"),
         ("X-ZLRS-Ring", "6.5"), ("X-ZLRS-Validation", "true"), ("X-ZLRS-Stream-Mode", "words"),
-        ("X-ZLRS-Diagnostic", "1"), ("X-ZLRS-No-Graph", "1"), ("X-ZLRS-No-Graph", ""), ("X-ZLRS-Cache-Only", "yes"),
+        ("X-ZLRS-Diagnostic", "1"), ("X-ZLRS-No-Graph", "1"), ("X-ZLRS-No-Graph", ""),
+        ("X-ZLRS-Cache-Only", "yes"),
         ("X-ZLRS-Context-Signature", "abc"), ("X-ZLRS-KV-Migrate", "a2b"),
     ],
 )  # fmt: skip

@@ -125,18 +125,19 @@ async def answer(
         if asked.cache_only:
             raise _cache_only_miss("the decision graph is off")
         return await generate(walk, None)
-    decision = await context.graph.decide(request, body)
-    context.metrics.decisions.add(kind=decision.kind)
-    walk.extra["X-ZLRS-Decision"] = decision.header
-    if decision.audit:
-        walk.extra["X-ZLRS-Audit"] = decision.audit
-    if decision.kind == "hit" and not asked.no_graph:
+    verdict = await context.graph.decide(request, body)
+    context.metrics.decisions.add(kind=verdict.kind)
+    walk.extra["X-ZLRS-Decision"] = verdict.header
+    if verdict.audit:
+        walk.extra["X-ZLRS-Audit"] = verdict.audit
+    decision = verdict.decision
+    if decision is not None and verdict.kind == "hit" and not asked.no_graph:
         replayed = context.graph.replay(decision, walk.replay_headers())
         if replayed is not None:
             return replayed
     if asked.cache_only:
-        raise _cache_only_miss(f"the graph has no answer ({decision.header})")
-    return await generate(walk, context.graph.recorder(decision))
+        raise _cache_only_miss(f"the graph has no answer ({verdict.header})")
+    return await generate(walk, None if decision is None else context.graph.recorder(decision))
 
 
 def _cache_only_miss(why: str) -> Refusal:

@@ -25,8 +25,7 @@ BACKLOG = 512
 
 # The framework writes requests and their failures to a logger; nothing of a client belongs there.
 SILENT = logging.getLogger("zlrs.server.connections")
-SILENT.addHandler(logging.NullHandler())
-SILENT.propagate = False
+SILENT.setLevel(logging.CRITICAL + 1)
 
 
 class Connection(web.RequestHandler):
@@ -39,7 +38,7 @@ class Connection(web.RequestHandler):
             manager,
             loop=loop,
             logger=SILENT,
-            access_log=None,
+            access_log=SILENT,
             keepalive_timeout=KEEPALIVE_SECONDS,
             lingering_time=LINGER_SECONDS,
             max_line_size=LINE_LIMIT_BYTES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from aiohttp import web
 
@@ -14,33 +14,12 @@ from zlrs.server.log import log
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from zlrs.graph import Decision
+
 SETTLE_QUEUE_LIMIT = 64
 """Answers waiting to be stored; past it an answer is not kept, and nobody waits for it."""
 
 JSON_HEADERS = ((b"content-type", b"application/json"),)
-
-
-class Decision(Protocol):
-    """What the graph says about one request."""
-
-    @property
-    def kind(self) -> str:
-        """`hit`, `miss` or `skipped`."""
-
-    @property
-    def header(self) -> str:
-        """The value of `X-ZLRS-Decision`."""
-
-    @property
-    def audit(self) -> str:
-        """Id of the audit record; empty when there is none."""
-
-    @property
-    def content_type(self) -> str:
-        """Of the answer that `replay` makes."""
-
-    def replay(self) -> list[bytes]:
-        """The stored answer in the form the request asked for, with fresh ids."""
 
 
 class Graph(Protocol):
@@ -79,17 +58,16 @@ class Graph(Protocol):
         """Flush and close."""
 
 
-class Skipped:
-    """The decision of a graph that failed: the request goes to the engine."""
+class Verdict(NamedTuple):
+    """What the graph said; without a decision when it failed, which is no error to the caller."""
 
-    kind = "skipped"
-    header = "skipped;reason=graph_error"
-    audit = ""
-    content_type = "application/json"
+    kind: str
+    header: str
+    audit: str
+    decision: Decision | None
 
-    def replay(self) -> list[bytes]:
-        """Never asked for."""
-        return []
+
+FAILED = Verdict("skipped", "skipped;reason=graph_error", "", None)
 
 
 class GraphFront:
@@ -112,16 +90,17 @@ class GraphFront:
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="zlrs-settle")
         self._waiting: set[asyncio.Future[str]] = set()
 
-    async def decide(self, request: web.Request, body: bytes) -> Decision:
+    async def decide(self, request: web.Request, body: bytes) -> Verdict:
         """What the graph says; a graph that fails is skipped, never an error to the caller."""
         path, _, query = request.raw_path.partition("?")
         try:
-            return self._graph.decide(
+            decision = self._graph.decide(
                 request.method, path, query, request.raw_headers, body, self._upstream, self._wall_ms()
             )
         except Exception as error:  # noqa: BLE001 - failing open: the engine can still answer
             log("graph_decide_failed", error=repr(error))
-            return Skipped()
+            return FAILED
+        return Verdict(decision.kind, decision.header, decision.audit, decision)
 
     def replay(self, decision: Decision, receipts: Mapping[str, str]) -> web.Response | None:
         """The stored answer as the request asked for it; None when it cannot be made into one."""
@@ -183,5 +162,4 @@ class GraphRecorder:
 
     def settle(self, body: bytes) -> None:
         """Store the complete answer, off the caller's time."""
-        if not isinstance(self._decision, Skipped):
-            self._front.settle(self._decision, body)
+        self._front.settle(self._decision, body)
