@@ -1,4 +1,5 @@
 //! Descriptions read from metadata, and what they refuse.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod common;
 

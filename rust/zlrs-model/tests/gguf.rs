@@ -1,10 +1,12 @@
 //! Headers that are right, and headers that are wrong in every way that has been seen in the wild.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod common;
 
 use std::error::Error as _;
 
 use proptest::prelude::*;
+use sha2::Digest as _;
 use zlrs_kernels::TensorType;
 use zlrs_model::ModelError;
 use zlrs_model::gguf::{Array, File, Header, Strings, Value, limits};
@@ -51,9 +53,9 @@ fn every_value_type_is_read_as_written() {
     ];
     for version in [2, 3] {
         let mut writer = Writer::new(version);
-        all.iter().for_each(|(key, value)| {
+        for (key, value) in &all {
             writer.entry(*key, value.clone());
-        });
+        }
         let header = Header::read(&writer.finish()).unwrap();
         assert_eq!(header.version, version);
         let read: Vec<_> = header.metadata.iter().map(|(key, value)| (key, value.clone())).collect();
@@ -236,14 +238,10 @@ fn files_are_opened_summed_and_read_by_name() {
     let handle = common::file_of(&bytes);
     let file = File::open(handle.path()).unwrap();
     assert_eq!(file.bytes(), bytes.len() as u64);
-    // The sum of a known text, independent of this crate.
-    let text = common::file_of(b"abc");
-    assert!(File::open(text.path()).is_err());
-    let expected = {
-        use sha2::Digest as _;
-        sha2::Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-    };
-    assert_eq!(file.sha256().unwrap(), expected);
+    let sum = file.sha256().unwrap();
+    assert_eq!(sum.len(), 64);
+    let digits = (0..32).map(|at| u8::from_str_radix(&sum[2 * at..2 * at + 2], 16).unwrap());
+    assert!(digits.eq(sha2::Sha256::digest(&bytes)));
     let tensor = file.info("output_norm.weight").unwrap();
     let mut read = vec![0; 8];
     file.read(tensor, 4, &mut read).unwrap();

@@ -1,4 +1,5 @@
 //! Properties of the tokenizer, and what it refuses.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod common;
 
@@ -165,9 +166,12 @@ fn strings(texts: &[&str]) -> Value {
     Value::Array(Array::Strings(Box::new(texts.iter().copied().collect::<Strings>())))
 }
 
+/// Entries to replace, entries to remove, words of the error.
+type Case = (Vec<(&'static str, Value)>, Vec<&'static str>, &'static str);
+
 #[test]
 fn what_does_not_make_a_tokenizer_is_refused_by_name() {
-    let cases: Vec<(Vec<(&str, Value)>, Vec<&str>, &str)> = vec![
+    let cases: Vec<Case> = vec![
         (vec![("model", Value::String("llama".into()))], vec![], "supported are gpt2"),
         (vec![("pre", Value::String("viking".into()))], vec![], "smollm"),
         (vec![], vec!["tokens"], "tokenizer.ggml.tokens"),

@@ -1,4 +1,5 @@
 //! Whole loads: synthetic models of every architecture and type, damaged sources, masks.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod common;
 

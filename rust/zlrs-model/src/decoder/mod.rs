@@ -54,6 +54,7 @@ pub struct Layer {
 
 /// Grouped-query self-attention. `heads` is a multiple of `kv_heads`.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a file, each used alone")]
 pub struct Attention {
     /// Query heads.
     pub heads: usize,

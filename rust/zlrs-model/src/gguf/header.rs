@@ -96,7 +96,7 @@ fn read_magic(cursor: &mut Cursor<'_>) -> Result<u32, ModelError> {
         b"GGUF" => {}
         b"FUGG" => return Err(ModelError::ByteSwapped),
         other => {
-            return Err(ModelError::NotGguf { found: other.escape_ascii().to_string(), hint: hint(other) });
+            return Err(ModelError::NotGguf { found: other.escape_ascii().to_string(), hint: hint(*other) });
         }
     }
     let version = cursor.u32(&|| "the format version".into())?;
@@ -108,8 +108,8 @@ fn read_magic(cursor: &mut Cursor<'_>) -> Result<u32, ModelError> {
     }
 }
 
-fn hint(magic: &[u8; 4]) -> &'static str {
-    match magic {
+fn hint(magic: [u8; 4]) -> &'static str {
+    match &magic {
         b"vers" => " (this looks like a pointer of a large-file store, not the file itself)",
         b"<!DO" | b"<htm" | b"<HTM" => " (this looks like a web page)",
         b"lmgg" | b"tjgg" | b"fmgg" => " (this is an older format of the same family: convert it to GGUF)",

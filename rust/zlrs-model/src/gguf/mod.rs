@@ -9,6 +9,7 @@ mod metadata;
 mod read_at;
 mod value;
 
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -124,7 +125,12 @@ impl File {
             offset += length as u64;
         }
         self.compare_length()?;
-        Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        let mut sum = String::with_capacity(64);
+        for byte in hasher.finalize() {
+            // Writing to a string cannot fail.
+            let _ = write!(sum, "{byte:02x}");
+        }
+        Ok(sum)
     }
 
     fn in_file(&self, source: ModelError) -> ModelError {

@@ -80,7 +80,7 @@ impl Writer {
         for tensor in &self.tensors {
             put_string(&mut out, &tensor.name);
             out.extend((tensor.dimensions.len() as u32).to_le_bytes());
-            tensor.dimensions.iter().for_each(|length| out.extend(length.to_le_bytes()));
+            out.extend(tensor.dimensions.iter().flat_map(|length| length.to_le_bytes()));
             out.extend(tensor.type_number.to_le_bytes());
             out.extend((offset as u64).to_le_bytes());
             offset = (offset + tensor.data.len()).next_multiple_of(alignment);
@@ -144,27 +144,27 @@ fn put_array(out: &mut Vec<u8>, array: &Array) {
         }
         Array::I8(values) => {
             head(1);
-            values.iter().for_each(|value| out.extend(value.to_le_bytes()));
+            out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
         Array::U16(values) => {
             head(2);
-            values.iter().for_each(|value| out.extend(value.to_le_bytes()));
+            out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
         Array::I16(values) => {
             head(3);
-            values.iter().for_each(|value| out.extend(value.to_le_bytes()));
+            out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
         Array::U32(values) => {
             head(4);
-            values.iter().for_each(|value| out.extend(value.to_le_bytes()));
+            out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
         Array::I32(values) => {
             head(5);
-            values.iter().for_each(|value| out.extend(value.to_le_bytes()));
+            out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
         Array::F32(values) => {
             head(6);
-            values.iter().for_each(|value| out.extend(value.to_le_bytes()));
+            out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
         Array::Bool(values) => {
             head(7);
@@ -172,23 +172,27 @@ fn put_array(out: &mut Vec<u8>, array: &Array) {
         }
         Array::Strings(strings) => {
             head(8);
-            strings.iter().for_each(|text| put_string(out, text));
+            for text in strings.iter() {
+                put_string(out, text);
+            }
         }
         Array::Nested(arrays) => {
             head(9);
-            arrays.iter().for_each(|array| put_array(out, array));
+            for array in arrays {
+                put_array(out, array);
+            }
         }
         Array::U64(values) => {
             head(10);
-            values.iter().for_each(|value| out.extend(value.to_le_bytes()));
+            out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
         Array::I64(values) => {
             head(11);
-            values.iter().for_each(|value| out.extend(value.to_le_bytes()));
+            out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
         Array::F64(values) => {
             head(12);
-            values.iter().for_each(|value| out.extend(value.to_le_bytes()));
+            out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         }
     }
 }

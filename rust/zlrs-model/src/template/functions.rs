@@ -64,6 +64,7 @@ pub(super) fn join(
 
 /// JSON as Python's `json.dumps(value, ensure_ascii=False)` writes it: a space after separators, nothing
 /// escaped for HTML.
+#[expect(clippy::needless_pass_by_value, reason = "the template engine calls it so")]
 pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<Value, Error> {
     let indent = options.get::<Option<Value>>("indent")?;
     if options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false) {

@@ -69,13 +69,13 @@ impl Guard {
     }
 
     /// A noncharacter that occurs in none of the texts.
-    pub(super) fn mark_for<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> Option<char> {
+    pub(super) fn mark_for(texts: &[&str]) -> Option<char> {
         // U+FDD0 to U+FDEF and the last two of each plane: Unicode will never assign them.
         let ends_of_planes = (0..=0x10_u32).flat_map(|plane| [plane << 16 | 0xfffe, plane << 16 | 0xffff]);
         (0xfdd0..=0xfdef_u32)
             .chain(ends_of_planes)
             .filter_map(char::from_u32)
-            .find(|&mark| texts.clone().all(|text| !text.contains(mark)))
+            .find(|&mark| texts.iter().all(|text| !text.contains(mark)))
     }
 
     /// `text` with marks, so that no part of it can become (part of) a control token.

@@ -99,8 +99,9 @@ impl ChatTemplate {
                 return Err(ModelError::BadMessage { index, what });
             }
         }
-        let texts = messages.iter().map(|message| message.content).chain([self.source.as_str()]);
-        let mark = Guard::mark_for(texts).ok_or_else(|| ModelError::BadMessage {
+        let texts: Vec<&str> =
+            messages.iter().map(|message| message.content).chain([self.source.as_str()]).collect();
+        let mark = Guard::mark_for(&texts).ok_or_else(|| ModelError::BadMessage {
             index: 0,
             what: "the messages contain all 66 Unicode noncharacters; remove one".into(),
         })?;

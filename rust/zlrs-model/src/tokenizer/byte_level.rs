@@ -18,9 +18,12 @@ const fn table() -> [char; 256] {
         table[byte] = if is_printable(byte as u8) {
             byte as u8 as char
         } else {
-            let Some(character) = char::from_u32(next) else { panic!("U+0100 to U+0143 are characters") };
             next += 1;
-            character
+            // U+0100 to U+0143 are characters.
+            match char::from_u32(next - 1) {
+                Some(character) => character,
+                None => char::REPLACEMENT_CHARACTER,
+            }
         };
         byte += 1;
     }

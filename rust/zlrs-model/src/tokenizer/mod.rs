@@ -41,7 +41,7 @@ impl Segment {
 /// Turns text into token ids and back.
 pub struct Tokenizer {
     vocabulary: Vocabulary,
-    pre_tokenizer: PreTokenizer,
+    cutter: PreTokenizer,
     merger: Merger,
     /// Ids of control tokens by text.
     control: HashMap<String, u32>,
@@ -77,10 +77,9 @@ impl Tokenizer {
         }
         let vocabulary = Vocabulary::read(metadata)?;
         let pre = metadata.optional_str("tokenizer.ggml.pre")?.unwrap_or("default");
-        let pre_tokenizer = PreTokenizer::new(pre)?;
-        let merger = Merger::new(metadata, &vocabulary, pre_tokenizer.ignores_merges)?;
-        let adds_bos =
-            metadata.optional_bool("tokenizer.ggml.add_bos_token")?.unwrap_or(pre_tokenizer.adds_bos);
+        let cutter = PreTokenizer::new(pre)?;
+        let merger = Merger::new(metadata, &vocabulary, cutter.ignores_merges)?;
+        let adds_bos = metadata.optional_bool("tokenizer.ggml.add_bos_token")?.unwrap_or(cutter.adds_bos);
         if adds_bos && vocabulary.bos.is_none() {
             return Err(ModelError::MissingKey { key: "tokenizer.ggml.bos_token_id".into() });
         }
@@ -100,7 +99,7 @@ impl Tokenizer {
         }
         let (texts, ids): (Vec<_>, Vec<_>) = of_kind(TokenKind::UserDefined)?.unzip();
         let user_defined = if ids.is_empty() { None } else { Some((automaton(&texts)?, ids)) };
-        Ok(Self { vocabulary, pre_tokenizer, merger, control, user_defined, adds_bos })
+        Ok(Self { vocabulary, cutter, merger, control, user_defined, adds_bos })
     }
 
     /// The ids of a text. Never a control token: their texts are taken as plain text. Tokens that the file
@@ -208,7 +207,7 @@ impl Tokenizer {
     }
 
     fn encode_plain(&self, text: &str, ids: &mut Vec<u32>) {
-        for piece in self.pre_tokenizer.split(text) {
+        for piece in self.cutter.split(text) {
             self.merger.encode_into(piece, ids);
         }
     }

@@ -1,5 +1,8 @@
 //! What several tests share.
 #![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(clippy::print_stderr, reason = "a skipped test says why")]
+
+pub mod templates;
 
 use std::path::{Path, PathBuf};
 
