@@ -21,7 +21,8 @@ def certificate(folder, names: str, days: str = "2") -> tuple[str, ssl.SSLContex
     cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
     command = [
         OPENSSL, "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-        "-days", days, "-subj", "/CN=test", "-addext", f"subjectAltName={names}", "-keyout", key, "-out", cert,
+        "-days", days, "-subj", "/CN=test", "-addext", f"subjectAltName={names}",
+        "-keyout", key, "-out", cert,
     ]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

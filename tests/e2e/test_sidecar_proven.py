@@ -296,3 +296,16 @@ async def test_a_replaying_upstream_is_no_evidence(proven, upstream) -> None:
         assert got.decision == "miss"
         await sidecar.settled()
     assert len(upstream.calls) == 2
+
+
+async def test_cache_only_and_diagnostic_ask_for_the_same_answer(proven, upstream) -> None:
+    sidecar = await proven()
+    only = {"X-ZLRS-Cache-Only": "true", "X-ZLRS-Diagnostic": "full", "X-ZLRS-Cohort": "a"}
+    got = await sidecar.ask(body=message(), headers=only)
+    assert (got.status, got.decision) == (504, "fill")
+    await upstream.called()
+    got = await sidecar.ask(body=message())
+    assert got.decision == "hit"
+    got = await sidecar.ask(body=message(), headers=only)
+    assert (got.status, got.decision) == (200, "hit")
+    assert len(upstream.calls) == 1

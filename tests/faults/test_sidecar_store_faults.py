@@ -74,7 +74,7 @@ async def test_settle_fails(start_sidecar, upstream) -> None:
 
 async def test_a_slow_store_costs_no_caller_anything(start_sidecar, upstream) -> None:
     graph = MemoryGraph()
-    graph.settle_delay_s = 0.3
+    graph.settle_delay_s = 0.15
     sidecar = await start_sidecar(graph=graph)
     got = await asyncio.gather(*(sidecar.ask(body=message(f"ask {i}")) for i in range(8)))
     # All are answered while the first is still being settled.
