@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import anthropic
 import openai
 import pytest
+
 from support.real_model import small_model
 from support.serve_process import serve_process
-
 from zlrs.graph import DecisionGraph, GraphSettings
 
 if TYPE_CHECKING:
