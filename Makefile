@@ -47,6 +47,7 @@ bench: setup  ## Figures of this machine, written to docs/benchmarks/ (nothing e
 
 docs: setup  ## Regenerate the reference pages
 	@$(BIN)/python scripts/generate_docs.py
+	@ZLRS_WRITE_DOCS=1 cargo test --release --locked --quiet -p zlrs-wire --test catalogue >/dev/null
 
 wheel: setup  ## Both distributions for publishing, in dist/
 	@rm -rf dist

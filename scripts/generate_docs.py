@@ -8,8 +8,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from zlrs.wire import error_catalogue
-
 from zlrs.models import known_models
 from zlrs.reference import systems
 
@@ -46,19 +44,6 @@ def systems_page() -> str:
     )
 
 
-def errors_page() -> str:
-    """docs/reference/errors.md."""
-    return (
-        f"{BANNER}# Errors\n\n"
-        "Every error names what happened, the limit, the value given and what to do. `error.type` is one of\n"
-        "these in both protocols' shapes; in Python each is a class of `zlrs.errors`.\n\n"
-        + table(
-            ("type", "status", "when"),
-            [(f"`{kind}`", str(status), when) for kind, status, when in error_catalogue()],
-        )
-    )
-
-
 def models_page() -> str:
     """docs/reference/models.md."""
     rows = [
@@ -74,7 +59,6 @@ def models_page() -> str:
 
 PAGES = {
     "docs/systems.md": systems_page,
-    "docs/reference/errors.md": errors_page,
     "docs/reference/models.md": models_page,
 }
 
