@@ -40,10 +40,10 @@ impl Digest {
         text
     }
 
-    /// Reads 64 hexadecimal digits.
+    /// Reads 64 lower-case hexadecimal digits: one text for each digest, so that a changed one is never equal.
     pub fn from_hex(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
-        if bytes.len() != 64 {
+        if bytes.len() != 64 || bytes.iter().any(u8::is_ascii_uppercase) {
             return None;
         }
         let mut digest = [0; 32];

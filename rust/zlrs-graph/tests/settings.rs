@@ -32,7 +32,7 @@ fn what_is_not_known_or_not_of_its_type_is_refused() {
         r#"{"absent_temperature":"yes"}"#,
         r#"{"same":1}"#,
         r#"{"same":true} trailing"#,
-        r#"[]x"#,
+        "[]x",
         "",
         "null",
     ] {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+use crossbeam_channel::{RecvTimeoutError, Sender, TrySendError, bounded};
 use zlrs_graph::{Digest, LookupFacts};
 
 pub use index::Index;
@@ -156,23 +156,12 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn get(&self, key: &Digest, now_ms: u64) -> Lookup {
         let Ok(senders) = self.senders() else { return Lookup::Nothing(LookupFacts::Unavailable) };
-        let (done, answer): (_, Receiver<Lookup>) = bounded(1);
-        match senders.lookups.try_send(Request { key: *key, now_ms, done }) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => {
+        ask(&senders.lookups, key, now_ms, self.read_deadline).unwrap_or_else(|facts| {
+            if facts == LookupFacts::Slow {
                 add(&self.counters().slow, 1);
-                return Lookup::Nothing(LookupFacts::Slow);
             }
-            Err(TrySendError::Disconnected(_)) => return Lookup::Nothing(LookupFacts::Unavailable),
-        }
-        match answer.recv_timeout(self.read_deadline) {
-            Ok(lookup) => lookup,
-            Err(RecvTimeoutError::Timeout) => {
-                add(&self.counters().slow, 1);
-                Lookup::Nothing(LookupFacts::Slow)
-            }
-            Err(RecvTimeoutError::Disconnected) => Lookup::Nothing(LookupFacts::Unavailable),
-        }
+            Lookup::Nothing(facts)
+        })
     }
 
     fn put(&self, entry: Entry, wait: Duration) -> Result<Written, StoreError> {
@@ -260,6 +249,24 @@ impl Drop for SqliteStore {
     }
 }
 
+/// Asks the reader and waits at most `deadline`.
+fn ask(
+    reader: &Sender<Request>,
+    key: &Digest,
+    now_ms: u64,
+    deadline: Duration,
+) -> Result<Lookup, LookupFacts> {
+    let (done, answer) = bounded(1);
+    reader.try_send(Request { key: *key, now_ms, done }).map_err(|error| match error {
+        TrySendError::Full(_) => LookupFacts::Slow,
+        TrySendError::Disconnected(_) => LookupFacts::Unavailable,
+    })?;
+    answer.recv_timeout(deadline).map_err(|error| match error {
+        RecvTimeoutError::Timeout => LookupFacts::Slow,
+        RecvTimeoutError::Disconnected => LookupFacts::Unavailable,
+    })
+}
+
 /// Makes the file with mode 0600 before SQLite does with the umask's; its companions get the same mode.
 fn create_private(path: &Path) -> Result<(), StoreError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
@@ -276,4 +283,45 @@ fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<Joi
         .name(name.to_owned())
         .spawn(work)
         .map_err(|source| StoreError::Thread { name, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crossbeam_channel::bounded;
+    use zlrs_graph::{Digest, LookupFacts};
+
+    use super::ask;
+    use crate::Lookup;
+
+    const DEADLINE: Duration = Duration::from_millis(5);
+
+    #[test]
+    fn a_reader_that_never_answers_costs_the_deadline_and_no_more() {
+        let (lookups, reader) = bounded(2);
+        let key = Digest::of(b"key");
+        for _ in 0..2 {
+            assert_eq!(ask(&lookups, &key, 0, DEADLINE).unwrap_err(), LookupFacts::Slow);
+        }
+        // Its queue is full now: nobody waits for a place in it.
+        assert_eq!(ask(&lookups, &key, 0, Duration::MAX).unwrap_err(), LookupFacts::Slow);
+        drop(reader);
+        assert_eq!(ask(&lookups, &key, 0, DEADLINE).unwrap_err(), LookupFacts::Unavailable);
+    }
+
+    #[test]
+    fn a_reader_that_gives_up_or_answers_is_heard_at_once() {
+        let (lookups, reader) = bounded(2);
+        let key = Digest::of(b"key");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                drop(reader.recv().unwrap());
+                let request: super::Request = reader.recv().unwrap();
+                request.done.send(Lookup::Nothing(LookupFacts::Absent)).unwrap();
+            });
+            assert_eq!(ask(&lookups, &key, 0, Duration::MAX).unwrap_err(), LookupFacts::Unavailable);
+            assert_eq!(ask(&lookups, &key, 0, Duration::MAX).unwrap().facts(), LookupFacts::Absent);
+        });
+    }
 }

@@ -97,7 +97,10 @@ impl Reader {
         }
         match self.find(key, now_ms) {
             Ok(lookup) => lookup,
-            Err(error) if is_transient(&error) => Lookup::Nothing(LookupFacts::Slow),
+            Err(error) if is_transient(&error) => {
+                add(&self.shared.counters.slow, 1);
+                Lookup::Nothing(LookupFacts::Slow)
+            }
             Err(error) => {
                 self.shared.fail_on("reading the graph database", &error);
                 Lookup::Nothing(LookupFacts::Unavailable)
@@ -309,7 +312,13 @@ fn entry_of(row: &Row<'_>) -> Option<Entry> {
     })
 }
 
+/// Another process holds a lock for longer than a lookup may wait, or SQLite gave up on a crowd of them.
 fn is_transient(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, OperationInterrupted};
-    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | OperationInterrupted))
+    use rusqlite::ErrorCode::{
+        DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed, OperationInterrupted,
+    };
+    matches!(
+        error.sqlite_error_code(),
+        Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed | OperationInterrupted)
+    )
 }
