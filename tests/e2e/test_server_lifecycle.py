@@ -16,7 +16,7 @@ import pytest
 
 from support.events import parse_events
 from support.real_model import small_model
-from support.serve_process import serve_process
+from support.serve_process import serve_process, wait_for_metrics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,6 +74,69 @@ def test_no_model_named(tmp_path: Path) -> None:
     done = zlrs("serve", folder=tmp_path)
     assert done.returncode == 1
     assert "no model is named" in done.stderr
+
+
+def test_the_end_does_not_wait_for_a_load(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, threading\n"
+        "from zlrs.config import Config, ServerSettings\n"
+        "from zlrs.server import serve\n"
+        "def load(progress):\n"
+        "    print('loading', flush=True)\n"
+        "    threading.Event().wait()\n"
+        "asyncio.run(serve(Config(server=ServerSettings(port=0)), load))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "loading\n"
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+    assert [json.loads(line)["event"] for line in errors.splitlines()] == [
+        "stopping",
+        "stopped_while_loading",
+    ]
+
+
+@pytest.mark.t1
+def test_a_second_signal_ends_at_once() -> None:
+    path = small_model()
+    body = {"model": path.stem, "max_tokens": 4000, "stream": True, "temperature": 0,
+            "messages": [{"role": "user", "content": "Count to one thousand in words."}]}  # fmt: skip
+    with serve_process(str(path), exit_code=128 + signal.SIGINT) as serving:
+        request = urllib.request.Request(
+            f"{serving.url}/v1/messages", json.dumps(body).encode(), {"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(request) as response:
+            assert response.readline()
+            serving.process.send_signal(signal.SIGINT)
+            while "stopping" not in serving.errors.read_text():
+                assert response.readline()
+            serving.process.send_signal(signal.SIGINT)
+            serving.process.wait(30)
+
+
+@pytest.mark.t1
+def test_a_client_that_goes_away_frees_the_engine() -> None:
+    path = small_model()
+    body = {"model": path.stem, "max_tokens": 8000, "stream": True, "temperature": 0,
+            "messages": [{"role": "user", "content": "Count to one thousand in words."}]}  # fmt: skip
+    with serve_process(str(path)) as serving:
+        request = urllib.request.Request(
+            f"{serving.url}/v1/messages", json.dumps(body).encode(), {"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(request) as response:
+            while b"text_delta" not in response.readline():
+                pass
+        wait_for_metrics(
+            serving, "zlrs_engine_cancelled 1", "zlrs_engine_running 0", "zlrs_requests_in_flight 0"
+        )
 
 
 @pytest.mark.t1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import urllib.request
 from typing import TYPE_CHECKING
 
 import anthropic
@@ -11,25 +9,12 @@ import openai
 import pytest
 
 from support.real_model import small_model
-from support.serve_process import Serving, serve_process
+from support.serve_process import Serving, serve_process, wait_for_metrics
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.t1
-
-WAIT_SECONDS = 20
-
-
-def wait_for_metric(serving: Serving, line: str) -> None:
-    """Wait until the metrics page has a line."""
-    end = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < end:
-        with urllib.request.urlopen(f"{serving.url}/metrics") as response:
-            if line in response.read().decode().splitlines():
-                return
-        time.sleep(0.02)
-    raise AssertionError(f"{line} did not come")
 
 
 def ask(serving: Serving, question: str, **headers: str) -> tuple[str, str]:
@@ -51,7 +36,7 @@ def test_the_repeat_comes_from_the_graph_also_after_a_restart(tmp_path: Path) ->
     with serve_process(*start) as serving:
         first, decision = ask(serving, question)
         assert decision.startswith("miss;")
-        wait_for_metric(serving, 'zlrs_graph_settled_total{result="stored"} 1')
+        wait_for_metrics(serving, 'zlrs_graph_settled_total{result="stored"} 1')
         again, decision = ask(serving, question)
         assert decision.startswith("hit;route=same;")
         assert "bound=replay" in decision

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from aiohttp import web
 
@@ -17,7 +18,7 @@ from zlrs.server.sse import EventResponse, pieces
 from zlrs.streams import AsyncStream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from zlrs import wire
     from zlrs.engine import GenerateOptions
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from zlrs.server.receipts import ModelFacts
 
 SECOND_MS = 1000
+ON_THE_LOOP_BYTES = 1 << 18
+"""Parsing this much takes well under a millisecond."""
+
+Parsed = TypeVar("Parsed")
 
 
 class Dialect(Protocol):
@@ -102,15 +107,21 @@ class Walk:
         )
 
 
-async def read(request: web.Request) -> bytes:
-    """The JSON body within the server's limits."""
+async def read(request: web.Request, parse: Callable[[bytes], Parsed]) -> tuple[bytes, Parsed]:
+    """The JSON body within the server's limits, and what `parse` makes of it.
+
+    A long body is parsed in a thread, so that probes and streams of others do not wait for it.
+    """
     context = request.app[CONTEXT]
     require_json(request)
-    return await read_body(
+    body = await read_body(
         request,
         limit_bytes=context.config.server.body_limit_bytes,
         seconds=context.config.server.body_seconds,
     )
+    if len(body) > ON_THE_LOOP_BYTES:
+        return body, await asyncio.to_thread(parse, body)
+    return body, parse(body)
 
 
 async def answer(

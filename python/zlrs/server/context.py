@@ -66,6 +66,8 @@ class ServerContext:
         server = self.config.server
         self.hosts = HostNames(server.host, server.allowed_hosts)
         self.admission = Admission(server.queue_limit, self.monotonic)
+        # Counting takes no place from answers, and has as many of its own.
+        self.counting = Admission(server.queue_limit, self.monotonic)
 
     def engine_loaded(self, engine: Engine, facts: ModelFacts) -> None:
         """The model is there: answer requests from now on."""

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 async def handle(request: Request) -> web.Response:
     """Count the tokens that `/v1/messages` would report as `input_tokens`."""
     context = request.app[CONTEXT]
-    body = await read(request)
-    parsed, _ = parse(body)
+    _, (parsed, _) = await read(request, parse)
     context.require_model(parsed.model)
-    ids = await context.engine.prepare_async(turns_of(parsed))
+    turns = turns_of(parsed)
+    slot = context.counting.enter()
+    try:
+        ids = await context.engine.prepare_async(turns)
+    finally:
+        slot.release()
     return web.Response(body=encode({"input_tokens": len(ids)}), content_type="application/json")

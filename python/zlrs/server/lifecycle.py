@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import signal
 import socket
-import sys
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -99,9 +99,9 @@ async def serve(
     runner = web.AppRunner(create_app(context), handler_cancellation=True, shutdown_timeout=CLOSE_SECONDS)
     stop = _watch_signals()
     await runner.setup()
+    loading = asyncio.ensure_future(_load(context, load, open_graph))
     try:
         listening = await listen(runner, listener)
-        loading = asyncio.ensure_future(_load(context, load, open_graph))
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if loading.done():
@@ -112,11 +112,12 @@ async def serve(
         else:
             stopping.cancel()
         await drain(context, listening)
-        # A load cannot be interrupted; its result is dropped.
-        if not loading.done():
-            loading.cancel()
     finally:
         await runner.cleanup()
+        if not loading.done():
+            # A load cannot be interrupted, and nothing is lost with it.
+            log("stopped_while_loading")
+            os._exit(0)
         await close(context)
 
 
@@ -151,7 +152,8 @@ def _watch_signals() -> asyncio.Event:
 
     def received(number: signal.Signals) -> None:
         if stop.is_set():
-            sys.exit(128 + number)
+            # The user has lost patience: no clean-up.
+            os._exit(128 + number)
         log("stopping", signal=number.name)
         stop.set()
 

@@ -35,8 +35,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
     context = request.app[CONTEXT]
     started = context.monotonic()
     asked = request_headers.parse(request.headers)
-    body = await read(request)
-    parsed, ignored = parse(body)
+    body, (parsed, ignored) = await read(request, parse)
     context.require_model(parsed.model)
     ask = ask_of(parsed, ignored)
     return await answer(request, MessagesDialect(context.facts.name, ask), asked, body, started)
