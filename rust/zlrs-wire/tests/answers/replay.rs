@@ -197,6 +197,10 @@ proptest! {
         prop_assert_eq!(pieces.concat(), text.clone());
         prop_assert!(pieces.iter().all(|piece| (1..=48).contains(&piece.chars().count())));
         prop_assert!(pieces.len() <= text.chars().count() / 16 + 1);
+        // A piece that is neither the last nor the longest allowed ends after white space.
+        for piece in pieces.iter().rev().skip(1).filter(|piece| piece.chars().count() < 48) {
+            prop_assert!(piece.ends_with(char::is_whitespace), "{:?}", piece);
+        }
     }
 
     #[test]
