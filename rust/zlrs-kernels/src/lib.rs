@@ -28,8 +28,9 @@ pub use elementwise::{add, exp, gelu_multiply, rms_norm, rms_norm_in_place, scal
 pub use error::KernelError;
 pub use isa::Isa;
 pub use kv::{BLOCK_TOKENS, KvLayer, KvLayout, store_kv};
-pub use matmul::matmul;
+pub use matmul::{Gate, Product, matmul, matmul_gated, matmul_many};
 pub use matrix::{Matrix, ReadRows};
+pub use output::for_rows;
 pub use pool::{DEFAULT_SPIN_ROUNDS, MAX_THREADS, Pool};
 pub use rope::{RopeLayout, RopeParameters, RopeScaling, RopeTable, rope};
 pub use scratch::Scratch;

@@ -1,9 +1,40 @@
 //! Matrix products: checks, and the way to each layout's kernel.
 
+use crate::elementwise::{gelu_multiply, silu_multiply};
 use crate::matrix::expect_length;
 use crate::naive;
-use crate::output::{Columns, run_shares};
-use crate::{KernelError, Matrix, Pool, Scratch};
+use crate::output::{Columns, for_rows, run_shares};
+use crate::{Isa, KernelError, Matrix, Pool, Scratch};
+
+/// One of several products that share their input: `out[r] = W x[r]` (`+ bias`).
+#[derive(Debug)]
+pub struct Product<'a> {
+    /// `W`, `[rows of W][cols]`.
+    pub weights: &'a Matrix,
+    /// One value a row of `W`, added last.
+    pub bias: Option<&'a [f32]>,
+    /// `[rows of the call][rows of W]`.
+    pub out: &'a mut [f32],
+}
+
+/// What a gate does to its branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Gate {
+    /// `silu(gate) · up`, as [`silu_multiply`].
+    Silu,
+    /// `gelu(gate) · up`, as [`gelu_multiply`].
+    Gelu,
+}
+
+impl Gate {
+    /// `out[i] = gate(gate[i]) · up[i]`.
+    pub(crate) fn apply(self, isa: Isa, gate: &[f32], up: &[f32], out: &mut [f32]) {
+        match self {
+            Self::Silu => silu_multiply(isa, gate, up, out),
+            Self::Gelu => gelu_multiply(isa, gate, up, out),
+        }
+    }
+}
 
 /// `out[r] = W x[r]` (`+ bias`) for each of `rows` rows: `x` is `[rows][W.cols]`, `bias` `[W.rows]`, `out`
 /// `[rows][W.rows]`. O(rows * W.rows * W.cols).
@@ -24,49 +55,120 @@ pub fn matmul(
     out: &mut [f32],
     scratch: &mut Scratch,
 ) -> Result<(), KernelError> {
-    expect_product("matmul input", rows, weights.cols(), x.len())?;
-    expect_product("matmul output", rows, weights.rows(), out.len())?;
-    if let Some(bias) = bias {
-        expect_length("matmul bias", weights.rows(), bias.len())?;
-    }
-    if out.is_empty() {
+    matmul_many(pool, &mut [Product { weights, bias, out }], x, rows, scratch)
+}
+
+/// Several products of the same rows `x`: the bits of as many calls of [`matmul`], with the rows quantised
+/// once a type and the workers called together once.
+///
+/// # Errors
+/// As [`matmul`].
+pub fn matmul_many(
+    pool: &Pool,
+    products: &mut [Product<'_>],
+    x: &[f32],
+    rows: usize,
+    scratch: &mut Scratch,
+) -> Result<(), KernelError> {
+    products.iter().try_for_each(|product| expect_product(product, x, rows))?;
+    if rows == 0 {
         return Ok(());
     }
-    match weights.isa() {
-        #[cfg(target_arch = "x86_64")]
-        crate::Isa::Avx2 => avx2_product(pool, weights, x, bias, out, scratch),
-        _ => naive_product(pool, weights, x, bias, out, scratch),
+    run(pool, products, None, x, scratch)
+}
+
+/// A gated pair of products, `out[r] = gate(G x[r]) · U x[r]`: the bits of two calls of [`matmul`] and one of
+/// the gate's function. `products` are `G` and `U`, whose results stay in their own outputs; `out` is as long
+/// as each of these.
+///
+/// # Errors
+/// As [`matmul`], and [`KernelError::Length`] if `G` and `U` differ in rows.
+pub fn matmul_gated(
+    pool: &Pool,
+    products: &mut [Product<'_>; 2],
+    gate: Gate,
+    x: &[f32],
+    rows: usize,
+    out: &mut [f32],
+    scratch: &mut Scratch,
+) -> Result<(), KernelError> {
+    products.iter().try_for_each(|product| expect_product(product, x, rows))?;
+    expect_length("rows of the gated matrix", products[0].weights.rows(), products[1].weights.rows())?;
+    expect_length("gated output", products[0].out.len(), out.len())?;
+    if rows == 0 {
+        return Ok(());
     }
+    run(pool, products, Some((gate, out)), x, scratch)
+}
+
+fn expect_product(product: &Product<'_>, x: &[f32], rows: usize) -> Result<(), KernelError> {
+    let Product { weights, bias, ref out } = *product;
+    expect_length("matmul input", rows.saturating_mul(weights.cols()), x.len())?;
+    expect_length("matmul output", rows.saturating_mul(weights.rows()), out.len())?;
+    bias.map_or(Ok(()), |bias| expect_length("matmul bias", weights.rows(), bias.len()))
+}
+
+/// Checked products of at least one row. With a gate there are two.
+fn run(
+    pool: &Pool,
+    products: &mut [Product<'_>],
+    gated: Option<(Gate, &mut [f32])>,
+    x: &[f32],
+    scratch: &mut Scratch,
+) -> Result<(), KernelError> {
+    #[cfg(target_arch = "x86_64")]
+    if products.iter().all(|product| is_packed(product.weights)) {
+        return avx2_products(pool, products, gated, x, scratch);
+    }
+    for product in products.iter_mut() {
+        #[cfg(target_arch = "x86_64")]
+        if product.weights.isa() != Isa::Naive {
+            avx2_products(pool, std::slice::from_mut(product), None, x, scratch)?;
+            continue;
+        }
+        if product.weights.rows() > 0 {
+            naive_product(pool, product, x, scratch)?;
+        }
+    }
+    if let (Some((gate, out)), [first, second]) = (gated, products) {
+        let (isa, width) = (first.weights.isa(), first.weights.rows().max(1));
+        let (first, second) = (&*first.out, &*second.out);
+        for_rows(pool, width, out, &|row, out| {
+            let range = row * width..row * width + out.len();
+            gate.apply(isa, &first[range.clone()], &second[range], out);
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether the weights lie in strips, so that their products can share a call of the pool.
+#[cfg(target_arch = "x86_64")]
+fn is_packed(weights: &Matrix) -> bool {
+    weights.isa() != Isa::Naive && !weights.tensor_type().is_float()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "enters code that needs a processor feature")]
-fn avx2_product(
+fn avx2_products(
     pool: &Pool,
-    weights: &Matrix,
+    products: &mut [Product<'_>],
+    gated: Option<(Gate, &mut [f32])>,
     x: &[f32],
-    bias: Option<&[f32]>,
-    out: &mut [f32],
     scratch: &mut Scratch,
 ) -> Result<(), KernelError> {
     // SAFETY: a matrix for AVX2 is only made after the processor was found to have AVX2, FMA and F16C.
-    unsafe { crate::avx2::matmul::product(pool, weights, x, bias, out, scratch) }
-}
-
-fn expect_product(what: &'static str, rows: usize, width: usize, given: usize) -> Result<(), KernelError> {
-    expect_length(what, rows.saturating_mul(width), given)
+    unsafe { crate::avx2::matmul::products(pool, products, gated, x, scratch) }
 }
 
 /// The specification over rows in file layout, weight rows shared among the workers.
 #[expect(unsafe_code, reason = "workers write disjoint columns of one output")]
 fn naive_product(
     pool: &Pool,
-    weights: &Matrix,
+    product: &mut Product<'_>,
     x: &[f32],
-    bias: Option<&[f32]>,
-    out: &mut [f32],
     scratch: &mut Scratch,
 ) -> Result<(), KernelError> {
+    let Product { weights, bias, ref mut out } = *product;
     let tensor_type = weights.tensor_type();
     let activations = &mut scratch.activations;
     if !tensor_type.is_float() {

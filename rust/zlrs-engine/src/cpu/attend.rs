@@ -1,12 +1,12 @@
 //! The attention part of a layer.
 
 use zlrs_kernels::{
-    AttentionRow, KernelError, Pool, Scratch, add, attention, matmul, rms_norm_in_place, rope, store_kv,
+    AttentionRow, KernelError, Product, attention, for_rows, matmul_many, rms_norm_in_place, rope, store_kv,
 };
 use zlrs_model::weights::Projection;
 
 use super::CpuBackend;
-use super::feed::norm_rows;
+use super::rows::{add_branch, norm_rows};
 use crate::kv::BLOCK_TOKENS;
 use crate::plan::{CHUNK_ROWS, Plan};
 
@@ -31,16 +31,14 @@ impl CpuBackend {
         let attended = &mut buffers.attended[..rows * query_width];
         let scratch = &mut buffers.scratch;
 
-        norm_rows(isa, hidden, &weights.norm, epsilon, normed);
-        project(pool, &weights.query, normed, rows, query, scratch)?;
-        project(pool, &weights.key, normed, rows, key, scratch)?;
-        project(pool, &weights.value, normed, rows, value, scratch)?;
+        norm_rows(machine, hidden, &weights.norm, epsilon, normed)?;
+        let mut projections =
+            [product(&weights.query, query), product(&weights.key, key), product(&weights.value, value)];
+        matmul_many(pool, &mut projections, normed, rows, scratch)?;
 
         let table = &ropes[part.rope];
-        for (index, row) in plan.rows().iter().enumerate() {
-            let query = &mut query[index * query_width..][..query_width];
-            let key = &mut key[index * kv_width..][..kv_width];
-            for (heads, norm) in [(query, &weights.query_norm), (&mut *key, &weights.key_norm)] {
+        let turn = |heads: &mut [f32], norm: Option<&[f32]>, first: usize, width: usize| {
+            for (heads, row) in heads.chunks_exact_mut(width).zip(&plan.rows()[first..]) {
                 for head in heads.chunks_exact_mut(head_dim) {
                     if let Some(norm) = norm {
                         rms_norm_in_place(isa, head, norm, epsilon);
@@ -48,9 +46,14 @@ impl CpuBackend {
                     rope(isa, decoder.rope_layout, table, row.position, head);
                 }
             }
+        };
+        let (query_norm, key_norm) = (weights.query_norm.as_deref(), weights.key_norm.as_deref());
+        for_rows(pool, query_width, query, &|first, query| turn(query, query_norm, first, query_width))?;
+        for_rows(pool, kv_width, key, &|first, key| turn(key, key_norm, first, kv_width))?;
+        for (index, row) in plan.rows().iter().enumerate() {
             let position = row.position as usize;
             let block = plan.blocks_of(row.sequence)[position / BLOCK_TOKENS];
-            let value = &value[index * kv_width..][..kv_width];
+            let (key, value) = (&key[index * kv_width..][..kv_width], &value[index * kv_width..][..kv_width]);
             let slot = position % BLOCK_TOKENS;
             store_kv(isa, &mut memory.values, &memory.layout, layer, block, slot, key, value)?;
         }
@@ -63,24 +66,11 @@ impl CpuBackend {
         let (values, layout) = (&memory.values, &memory.layout);
         let table = &table[..rows];
         attention(pool, isa, values, layout, layer, part.heads, part.scale, table, query, attended, scratch)?;
-        project(pool, &weights.output, attended, rows, branch, scratch)?;
-        if let Some(norm) = &weights.post_norm {
-            for row in branch.chunks_exact_mut(width) {
-                rms_norm_in_place(isa, row, norm, epsilon);
-            }
-        }
-        add(isa, branch, hidden);
-        Ok(())
+        matmul_many(pool, &mut [product(&weights.output, branch)], attended, rows, scratch)?;
+        add_branch(machine, branch, weights.post_norm.as_deref(), epsilon, hidden, width)
     }
 }
 
-fn project(
-    pool: &Pool,
-    map: &Projection,
-    x: &[f32],
-    rows: usize,
-    out: &mut [f32],
-    scratch: &mut Scratch,
-) -> Result<(), KernelError> {
-    matmul(pool, &map.matrix, x, rows, map.bias.as_deref(), out, scratch)
+fn product<'a>(map: &'a Projection, out: &'a mut [f32]) -> Product<'a> {
+    Product { weights: &map.matrix, bias: map.bias.as_deref(), out }
 }

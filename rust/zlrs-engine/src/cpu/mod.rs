@@ -4,6 +4,7 @@ mod attend;
 mod buffers;
 mod feed;
 mod memory;
+mod rows;
 
 use zlrs_kernels::{Isa, KernelError, KvLayout, Pool, RopeTable, matmul, rms_norm, scale, softcap};
 use zlrs_model::decoder::Decoder;

@@ -8,4 +8,5 @@ mod extremes;
 mod packing;
 mod quantising;
 mod refusals;
+mod together;
 mod weights;

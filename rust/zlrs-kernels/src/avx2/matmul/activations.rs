@@ -3,6 +3,7 @@
 use super::format::Format;
 use crate::naive::quantise::{LIFT, LIFT_BELOW};
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 /// The most weights a block holds.
 const MAX_BLOCK: usize = 256;
@@ -56,14 +57,15 @@ fn largest_lane(v: __m256i) -> u32 {
     _mm_cvtsi128_si32(v) as u32
 }
 
-/// Quantises `x`, `[columns][cols]`, into one tile's stream `[block][word][column]` of `F::WORDS` words.
+/// Quantises blocks `blocks` of `x`, `[columns][cols]`, into their part of one tile's stream
+/// `[block][word][column]` of `F::WORDS` words.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn pack_tile<F: Format>(x: &[f32], cols: usize, tile: &mut [u32]) {
+pub(super) fn pack_tile<F: Format>(x: &[f32], cols: usize, blocks: Range<usize>, tile: &mut [u32]) {
     let columns = x.len() / cols;
     let mut q = [0_i8; MAX_BLOCK];
     let mut auxiliary = [0_u32; MAX_AUXILIARY];
     let q = &mut q[..F::BLOCK];
-    for (block, words) in tile.chunks_exact_mut(F::WORDS * columns).enumerate() {
+    for (block, words) in blocks.zip(tile.chunks_exact_mut(F::WORDS * columns)) {
         for column in 0..columns {
             let start = column * cols + block * F::BLOCK;
             let d = quantise_block(&x[start..start + F::BLOCK], q);

@@ -12,6 +12,7 @@ mod activations;
 mod fifth_bits;
 mod float_products;
 mod format;
+mod formats;
 mod gemm;
 mod gemv;
 mod k_scales;
@@ -29,4 +30,5 @@ mod shuffles;
 mod task;
 
 pub(crate) use format::STRIP_ROWS;
-pub(crate) use products::{pack_strips, product, unpack_row};
+pub(crate) use formats::{pack_strips, unpack_row};
+pub(crate) use products::products;

@@ -1,8 +1,10 @@
-//! Matrix products over packed strips, and packing rows into them.
+//! Products that share their input: the rows are quantised once for each type, then the workers are called
+//! together once for all of them.
 
 use super::activations::pack_tile;
 use super::float_products;
 use super::format::{Format, STRIP_ROWS};
+use super::formats::with_format;
 use super::gemv::{MAX_COLUMNS, gemv};
 use super::q4_0::Q4_0;
 use super::q4_1::Q4_1;
@@ -12,140 +14,282 @@ use super::q5_k::Q5K;
 use super::q6_k::Q6K;
 use super::q8_0::Q8_0;
 use super::task::Task;
-use crate::output::{Columns, run_shares};
-use crate::{KernelError, Matrix, Pool, Scratch, TensorType};
-use std::sync::{Mutex, PoisonError};
+use crate::matmul::{Gate, Product};
+use crate::output::{Columns, Parts, SMALL_WORK, share};
+use crate::{Isa, KernelError, Pool, Scratch, TensorType};
+use std::ops::Range;
 
-/// Calls a generic function with the format of a tensor type, or takes the other way for floating types.
-macro_rules! with_format {
-    ($tensor_type:expr, $function:ident($($argument:expr),*), float => $float:expr) => {
-        match $tensor_type {
-            TensorType::F32 | TensorType::F16 | TensorType::BF16 => $float,
-            TensorType::Q4_0 => $function::<Q4_0>($($argument),*),
-            TensorType::Q4_1 => $function::<Q4_1>($($argument),*),
-            TensorType::Q5_0 => $function::<Q5_0>($($argument),*),
-            TensorType::Q8_0 => $function::<Q8_0>($($argument),*),
-            TensorType::Q4K => $function::<Q4K>($($argument),*),
-            TensorType::Q5K => $function::<Q5K>($($argument),*),
-            TensorType::Q6K => $function::<Q6K>($($argument),*),
-        }
-    };
-}
+/// The most products that share a call; more are done in several.
+const MAX_PRODUCTS: usize = 4;
+/// Strips of a unit that a worker takes from a product with many columns.
+const UNIT_STRIPS: usize = 4;
+/// Values of a unit of quantising.
+const UNIT_VALUES: usize = 4096;
 
-/// Packs up to 8 file rows per strip into zeroed strips. Rows missing from the last strip stay zero.
-/// `file_rows` holds whole rows of `row_bytes`.
-pub(crate) fn pack_strips(tensor_type: TensorType, file_rows: &[u8], row_bytes: usize, strips: &mut [u8]) {
-    with_format!(tensor_type, pack_format(file_rows, row_bytes, strips), float => ());
-}
-
-fn pack_format<F: Format>(file_rows: &[u8], row_bytes: usize, strips: &mut [u8]) {
-    let rows_of_strips = file_rows.chunks(STRIP_ROWS * row_bytes);
-    for (rows, strip) in rows_of_strips.zip(strips.chunks_exact_mut(STRIP_ROWS * row_bytes)) {
-        for (row, bytes) in rows.chunks_exact(row_bytes).enumerate() {
-            let blocks = bytes.chunks_exact(F::TENSOR_TYPE.block_bytes());
-            for (block, packed) in blocks.zip(strip.chunks_exact_mut(F::STRIP_BLOCK)) {
-                F::pack(block, row, packed);
-            }
-        }
-    }
-}
-
-/// Hands the blocks of one row to `take(index, file bytes)`, in order, as they were in the file.
-pub(crate) fn unpack_row(
+/// What is done with a format, as function pointers.
+#[derive(Clone, Copy)]
+struct Kernels {
     tensor_type: TensorType,
-    strips: &[u8],
-    row_bytes: usize,
-    row: usize,
-    take: &mut dyn FnMut(usize, &[u8]),
-) {
-    with_format!(tensor_type, unpack_format(strips, row_bytes, row, take), float => ());
+    /// Dwords of a block and column of activations.
+    words: usize,
+    tile_columns: usize,
+    /// Needs AVX2; quantises blocks of one tile, `(x, cols, blocks, words of these blocks)`.
+    quantise: unsafe fn(&[f32], usize, Range<usize>, &mut [u32]),
+    /// `gemv`.
+    few: unsafe fn(&Task<'_>, Range<usize>),
+    /// `Format::multiply_many`.
+    many: unsafe fn(&Task<'_>, Range<usize>),
 }
 
-fn unpack_format<F: Format>(strips: &[u8], row_bytes: usize, row: usize, take: &mut dyn FnMut(usize, &[u8])) {
-    let mut block = [0; TensorType::MAX_BLOCK_BYTES];
-    let block = &mut block[..F::TENSOR_TYPE.block_bytes()];
-    let strip = &strips[row / STRIP_ROWS * STRIP_ROWS * row_bytes..][..STRIP_ROWS * row_bytes];
-    for (i, packed) in strip.chunks_exact(F::STRIP_BLOCK).enumerate() {
-        F::unpack(packed, row % STRIP_ROWS, block);
-        take(i, block);
-    }
+fn kernels_of<F: Format>() -> Option<Kernels> {
+    Some(Kernels {
+        tensor_type: F::TENSOR_TYPE,
+        words: F::WORDS,
+        tile_columns: F::TILE_COLUMNS,
+        quantise: pack_tile::<F>,
+        few: gemv::<F>,
+        many: F::multiply_many,
+    })
 }
 
-/// The product of checked, non-empty arguments.
+fn kernels(tensor_type: TensorType) -> Option<Kernels> {
+    with_format!(tensor_type, kernels_of(), float => None)
+}
+
+/// A type's quantised rows among the words of a call.
+#[derive(Clone, Copy)]
+struct Layout {
+    kernels: Kernels,
+    start: usize,
+}
+
+/// What becomes of a pair of results.
+struct Gated<'a> {
+    gate: Gate,
+    isa: Isa,
+    out: Columns<'a>,
+}
+
+/// One call's rows.
+#[derive(Clone, Copy)]
+struct Input<'a> {
+    /// `[columns][cols]`
+    x: &'a [f32],
+    cols: usize,
+    columns: usize,
+}
+
+/// Products of checked arguments, of at least one row. With a gate there are two, equal in rows, of quantised
+/// types.
 ///
 /// # Safety
-/// Needs AVX2, FMA and F16C. `weights` was packed for AVX2.
-pub(crate) unsafe fn product(
+/// Needs AVX2, FMA and F16C. The weights were packed for AVX2.
+pub(crate) unsafe fn products(
     pool: &Pool,
-    weights: &Matrix,
+    products: &mut [Product<'_>],
+    gated: Option<(Gate, &mut [f32])>,
     x: &[f32],
-    bias: Option<&[f32]>,
-    out: &mut [f32],
     scratch: &mut Scratch,
 ) -> Result<(), KernelError> {
+    let gated = gated.zip(products.first()).map(|((gate, out), first)| {
+        let (isa, rows) = (first.weights.isa(), first.weights.rows());
+        Gated { gate, isa, out: Columns::new(out, rows) }
+    });
+    for some in products.chunks_mut(MAX_PRODUCTS) {
+        for product in some.iter_mut().filter(|product| product.weights.tensor_type().is_float()) {
+            // SAFETY: the caller's promise.
+            unsafe { float_products::product(pool, product.weights, x, product.bias, product.out)? }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { together(pool, some, gated.as_ref(), x, scratch)? }
+    }
+    Ok(())
+}
+
+/// The quantised ones among at most [`MAX_PRODUCTS`] products.
+///
+/// # Safety
+/// As [`products`].
+unsafe fn together(
+    pool: &Pool,
+    products: &mut [Product<'_>],
+    gated: Option<&Gated<'_>>,
+    x: &[f32],
+    scratch: &mut Scratch,
+) -> Result<(), KernelError> {
+    let Some(cols) = products.first().map(|product| product.weights.cols()) else { return Ok(()) };
+    let input = Input { x, cols, columns: x.len() / cols };
+    let mut layouts = [None; MAX_PRODUCTS];
+    let mut length = 0;
+    for product in products.iter() {
+        let tensor_type = product.weights.tensor_type();
+        let Some(kernels) = kernels(tensor_type) else { continue };
+        for layout in &mut layouts {
+            match layout {
+                Some(Layout { kernels, .. }) if kernels.tensor_type != tensor_type => {}
+                Some(_) => break,
+                None => {
+                    *layout = Some(Layout { kernels, start: length });
+                    length += input.columns * (cols / tensor_type.block_len()) * kernels.words;
+                    break;
+                }
+            }
+        }
+    }
+    let words = &mut scratch.packed;
+    if words.len() < length {
+        let what = "quantised activations";
+        let grow = words.try_reserve_exact(length - words.len());
+        grow.map_err(|_| KernelError::OutOfMemory { what, bytes: 4 * length })?;
+        words.resize(length, 0);
+    }
     // SAFETY: the caller's promise.
-    unsafe {
-        with_format!(
-            weights.tensor_type(),
-            quantised_product(pool, weights, x, bias, out, scratch),
-            float => float_products::product(pool, weights, x, bias, out)
-        )
+    unsafe { quantise(pool, input, &layouts, &mut words[..length])? }
+
+    let mut tasks = [const { None }; MAX_PRODUCTS];
+    let mut work = 0_usize;
+    for (task, product) in tasks.iter_mut().zip(products) {
+        let Product { weights, bias, ref mut out } = *product;
+        let tensor_type = weights.tensor_type();
+        let layout = layouts.iter().flatten().find(|layout| layout.kernels.tensor_type == tensor_type);
+        let Some(layout) = layout.filter(|_| weights.rows() > 0) else { continue };
+        work = work.saturating_add(x.len().saturating_mul(weights.rows()));
+        *task = Some((
+            layout.kernels,
+            Task {
+                weights: weights.data(),
+                rows: weights.rows(),
+                blocks: cols / tensor_type.block_len(),
+                activations: &words[layout.start..],
+                columns: input.columns,
+                bias,
+                out: Columns::new(out, weights.rows()),
+            },
+        ));
+    }
+    // SAFETY: the caller's promise; the weights were packed as their types; the activations are one tile for
+    // few columns, else tiles of the format's width.
+    unsafe { multiply(pool, &tasks, gated, work) }
+}
+
+/// Quantises the rows for each layout: as one tile for few columns, else in the format's tiles.
+///
+/// # Safety
+/// Needs AVX2. The layouts lie side by side and fill `words`.
+unsafe fn quantise(
+    pool: &Pool,
+    input: Input<'_>,
+    layouts: &[Option<Layout>],
+    words: &mut [u32],
+) -> Result<(), KernelError> {
+    let Input { x, cols, columns } = input;
+    let tile_columns = |kernels: &Kernels| {
+        if columns <= MAX_COLUMNS { columns } else { kernels.tile_columns }
+    };
+    // Units of a layout: some blocks of one tile.
+    let unit_blocks = |kernels: &Kernels| {
+        let values = tile_columns(kernels) * kernels.tensor_type.block_len();
+        (UNIT_VALUES / values).max(1)
+    };
+    let units_of_tile =
+        |kernels: &Kernels| (cols / kernels.tensor_type.block_len()).div_ceil(unit_blocks(kernels));
+    let units_of = |kernels: &Kernels| columns.div_ceil(tile_columns(kernels)) * units_of_tile(kernels);
+    let words = Parts::new(words);
+    let job = |_worker: usize, mut unit: usize| {
+        for Layout { kernels, start } in layouts.iter().flatten() {
+            if unit >= units_of(kernels) {
+                unit -= units_of(kernels);
+                continue;
+            }
+            let blocks = cols / kernels.tensor_type.block_len();
+            let (tile, part) = (unit / units_of_tile(kernels), unit % units_of_tile(kernels));
+            let first = tile * tile_columns(kernels);
+            let width = tile_columns(kernels).min(columns - first);
+            let some = part * unit_blocks(kernels)..blocks.min((part + 1) * unit_blocks(kernels));
+            let start = start + (first * blocks + some.start * width) * kernels.words;
+            let end = start + some.len() * width * kernels.words;
+            // SAFETY: the caller's promise; units are disjoint stretches of their layout's words.
+            unsafe {
+                let words = words.part(start..end);
+                (kernels.quantise)(&x[first * cols..(first + width) * cols], cols, some, words);
+            }
+            return;
+        }
+    };
+    let units = layouts.iter().flatten().map(|layout| units_of(&layout.kernels)).sum();
+    if x.len() < 4 * UNIT_VALUES {
+        pool.run_alone(&|| (0..units).for_each(|unit| job(0, unit)))
+    } else {
+        pool.run_units(units, &job)
     }
 }
 
+/// Runs the tasks, each strip on one worker.
+///
 /// # Safety
-/// As [`product`].
-unsafe fn quantised_product<F: Format>(
+/// Needs AVX2, FMA and F16C; sizes as the tasks say. With a gate the tasks are two of equal rows.
+unsafe fn multiply(
     pool: &Pool,
-    weights: &Matrix,
-    x: &[f32],
-    bias: Option<&[f32]>,
-    out: &mut [f32],
-    scratch: &mut Scratch,
+    tasks: &[Option<(Kernels, Task<'_>)>],
+    gated: Option<&Gated<'_>>,
+    work: usize,
 ) -> Result<(), KernelError> {
-    let cols = weights.cols();
-    let (columns, blocks) = (x.len() / cols, cols / F::BLOCK);
-    let work = x.len().saturating_mul(weights.rows());
-    let words = &mut scratch.packed;
-    let needed = columns * blocks * F::WORDS;
-    if words.len() < needed {
-        let what = "quantised activations";
-        let grow = words.try_reserve_exact(needed - words.len());
-        grow.map_err(|_| KernelError::OutOfMemory { what, bytes: 4 * needed })?;
-        words.resize(needed, 0);
-    }
-    let words = &mut words[..needed];
-    let few = columns <= MAX_COLUMNS;
-    if few {
-        // SAFETY: the caller's promise.
-        unsafe { pack_tile::<F>(x, cols, words) };
-    } else {
-        let tile_words = F::TILE_COLUMNS * blocks * F::WORDS;
-        let tiles = Mutex::new(x.chunks(F::TILE_COLUMNS * cols).zip(words.chunks_mut(tile_words)));
-        // Whoever is free takes the next tile.
-        run_shares(pool, pool.threads(), work, &|_| {
-            loop {
-                let next = tiles.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((x, tile)) = next else { return };
-                // SAFETY: the caller's promise.
-                unsafe { pack_tile::<F>(x, cols, tile) };
-            }
-        })?;
-    }
-    let out = Columns::new(out, weights.rows());
-    let task = Task {
-        weights: weights.data(),
-        rows: weights.rows(),
-        blocks,
-        activations: words,
-        columns,
-        bias,
-        out: &out,
+    let tasks = || tasks.iter().flatten();
+    let few = tasks().all(|(_, task)| task.columns <= MAX_COLUMNS);
+    let run = |(kernels, task): &(Kernels, Task<'_>), strips: Range<usize>| {
+        // SAFETY: the caller's promise; each call below hands out strips that overlap no others.
+        unsafe { if few { (kernels.few)(task, strips) } else { (kernels.many)(task, strips) } }
     };
-    debug_assert_eq!(task.weights.len(), task.strips() * blocks * F::STRIP_BLOCK);
-    run_shares(pool, task.strips(), work, &|strips| {
-        // SAFETY: the caller's promise; shares do not overlap; the matrix was packed as F, and the
-        // activations above are one tile for few columns, else tiles of TILE_COLUMNS.
-        unsafe { if few { gemv::<F>(&task, strips) } else { F::multiply_many(&task, strips) } }
-    })
+    // The gate follows where both results have just been written.
+    let run_gate = |gated: &Gated<'_>, strips: Range<usize>| {
+        let mut pair = tasks();
+        if let (Some((_, first)), Some((_, second))) = (pair.next(), pair.next()) {
+            let range = strips.start * STRIP_ROWS..first.rows.min(strips.end * STRIP_ROWS);
+            for column in 0..first.columns {
+                // SAFETY: the range ends within the rows; these strips are this worker's in all three outputs.
+                unsafe {
+                    let gate = first.out.segment(column, range.clone());
+                    let up = second.out.segment(column, range.clone());
+                    gated.gate.apply(gated.isa, gate, up, gated.out.segment(column, range.clone()));
+                }
+            }
+        }
+    };
+    let joint = |strips: Range<usize>| {
+        tasks().for_each(|task| run(task, strips.clone()));
+        if let Some(gated) = gated {
+            run_gate(gated, strips);
+        }
+    };
+    let all_strips = tasks().next().map_or(0, |(_, task)| task.strips());
+    if work < SMALL_WORK {
+        pool.run_alone(&|| match gated {
+            Some(_) => joint(0..all_strips),
+            None => tasks().for_each(|task| run(task, 0..task.1.strips())),
+        })
+    } else if few {
+        // Bound by memory: one long stretch for each worker keeps its stream of reads going.
+        pool.run(&|worker| match gated {
+            Some(_) => joint(share(all_strips, pool.threads(), worker)),
+            None => tasks().for_each(|task| run(task, share(task.1.strips(), pool.threads(), worker))),
+        })
+    } else {
+        // Bound by arithmetic: whoever is free takes the next unit, so that an uneven core delays nobody.
+        let units_of = |strips: usize| strips.div_ceil(UNIT_STRIPS);
+        let unit_range =
+            |unit: usize, strips: usize| unit * UNIT_STRIPS..strips.min((unit + 1) * UNIT_STRIPS);
+        if gated.is_some() {
+            return pool.run_units(units_of(all_strips), &|_, unit| joint(unit_range(unit, all_strips)));
+        }
+        let units = tasks().map(|(_, task)| units_of(task.strips())).sum();
+        pool.run_units(units, &|_, mut unit| {
+            for task in tasks() {
+                let units = units_of(task.1.strips());
+                if unit < units {
+                    return run(task, unit_range(unit, task.1.strips()));
+                }
+                unit -= units;
+            }
+        })
+    }
 }

@@ -19,7 +19,7 @@ pub(super) struct Task<'a> {
     /// Added to each result, if any.
     pub(super) bias: Option<&'a [f32]>,
     /// Where result (column, weight row) goes.
-    pub(super) out: &'a Columns<'a>,
+    pub(super) out: Columns<'a>,
 }
 
 impl Task<'_> {
