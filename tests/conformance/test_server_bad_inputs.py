@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from typing import TYPE_CHECKING
 
@@ -242,6 +243,17 @@ async def test_a_prompt_over_the_window(
             assert error["code"] == "context_length_exceeded"
         async with served.client.post(path, json=body) as response:
             assert response.status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions"])
+async def test_more_text_than_a_template_may_render(served: Served, path: str) -> None:
+    huge = {"model": MODEL, "messages": [{"role": "user", "content": "é" * 4_000_001}]}
+    data = io.BytesIO(json.dumps(huge, ensure_ascii=False).encode())
+    async with served.client.post(path, data=data, headers=JSON) as response:
+        assert response.status == 400
+        message = (await response.json())["error"]["message"]
+    assert message == "prompt is too long: 8000002 bytes of text > 8000000 maximum"
+    assert served.core.rendered == []
 
 
 async def test_a_model_that_is_not_served(served: Served) -> None:

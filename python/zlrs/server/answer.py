@@ -18,17 +18,21 @@ from zlrs.server.sse import EventResponse, pieces
 from zlrs.streams import AsyncStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from zlrs import wire
-    from zlrs.engine import GenerateOptions
+    from zlrs.engine import Engine, GenerateOptions
     from zlrs.results import Completion, Finish
     from zlrs.server.ask import Ask
     from zlrs.server.receipts import ModelFacts
+    from zlrs.types import Message
 
 SECOND_MS = 1000
 ON_THE_LOOP_BYTES = 1 << 18
 """Parsing this much takes well under a millisecond."""
+
+TEXT_LIMIT_BYTES = 8_000_000
+"""Text of a conversation; chat templates render at most 8 MiB, their own words included."""
 
 Parsed = TypeVar("Parsed")
 
@@ -187,7 +191,7 @@ async def begin(context: ServerContext, ask: Ask) -> tuple[AsyncStream, bool]:
     engine = context.engine
     slot = context.admission.enter()
     try:
-        ids = await engine.prepare_async(ask.turns)
+        ids = await prepare(engine, ask.turns)
         options, clamped = _with_limits(context, ask.options, len(ids))
         generation = engine.submit(ids, **options)
 
@@ -202,6 +206,22 @@ async def begin(context: ServerContext, ask: Ask) -> tuple[AsyncStream, bool]:
     context.streams.add(stream)
     context.metrics.tokens.add(len(ids), type="input")
     return stream, clamped
+
+
+async def prepare(engine: Engine, turns: Sequence[Message]) -> list[int]:
+    """Token ids of a conversation.
+
+    Raises:
+        Refusal: 400 when there is more text than a chat template may render; no window holds so much.
+    """
+    size = sum(len(turn.content.encode()) for turn in turns)
+    if size > TEXT_LIMIT_BYTES:
+        raise invalid(
+            f"prompt is too long: {size} bytes of text > {TEXT_LIMIT_BYTES} maximum",
+            code="context_length_exceeded",
+            suggestion="Shorten the conversation",
+        )
+    return await engine.prepare_async(turns)
 
 
 def _with_limits(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from zlrs.server.answer import read
+from zlrs.server.answer import prepare, read
 from zlrs.server.context import CONTEXT
 from zlrs.server.errors import encode
 from zlrs.server.messages_request import parse, turns_of
@@ -23,7 +23,7 @@ async def handle(request: Request) -> web.Response:
     turns = turns_of(parsed)
     slot = context.counting.enter()
     try:
-        ids = await context.engine.prepare_async(turns)
+        ids = await prepare(context.engine, turns)
     finally:
         slot.release()
     return web.Response(body=encode({"input_tokens": len(ids)}), content_type="application/json")

@@ -114,7 +114,7 @@ async def serve(
         await drain(context, listening)
     finally:
         await runner.cleanup()
-        if not loading.done():
+        if stop.is_set() and not loading.done():
             # A load cannot be interrupted, and nothing is lost with it.
             log("stopped_while_loading")
             os._exit(0)
