@@ -5,11 +5,12 @@ It stands alone: put it in front of whatever answers Messages or Chat requests.
     >>> import json, time
     >>> from zlrs.graph import DecisionGraph
     >>> graph = DecisionGraph(None)  # in memory; give a directory to keep it
-    >>> ask = {"model": "m", "max_tokens": 9, "temperature": 0, "messages": [{"role": "user", "content": "Hi"}]}
+    >>> ask = {"model": "m", "max_tokens": 9, "temperature": 0,
+    ...        "messages": [{"role": "user", "content": "Hi"}]}
     >>> answer = {"id": "1", "type": "message", "role": "assistant", "model": "m", "stop_sequence": None,
     ...           "content": [{"type": "text", "text": "Hello!"}], "stop_reason": "end_turn",
     ...           "usage": {"input_tokens": 1, "output_tokens": 2}}
-    >>> request = ("POST", "/v1/messages", "", [(b"x-api-key", b"k")], json.dumps(ask).encode(), "my-upstream")
+    >>> request = ("POST", "/v1/messages", "", [(b"x-api-key", b"k")], json.dumps(ask).encode(), "upstream")
     >>> def now_ms():
     ...     return time.time_ns() // 1_000_000
     >>> decision = graph.decide(*request, now_ms())
@@ -65,7 +66,7 @@ class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = "not_eligible"
     credential_check: Annotated[
         bool,
-        Meta(description="a hit needs a credential that the upstream accepted lately; off for the engine itself"),
+        Meta(description="a hit needs a credential the upstream accepted lately; off for the engine itself"),
     ] = True
     credential_window_s: Annotated[int, Meta(ge=1, le=_DAY_S, description="how lately")] = 900
     max_entries: Annotated[int, Meta(ge=1, le=100_000_000, description="entries kept")] = 1_000_000

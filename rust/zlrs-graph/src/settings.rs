@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 #[non_exhaustive]
 pub enum SettingsError {
     /// Not the JSON object that is expected: syntax, an unknown key, a value of another type.
-    #[error("graph settings: {0}; see the list of graph settings in the reference")]
+    #[error("graph settings: {0}; correct the key or its value")]
     Shape(#[from] serde_json::Error),
     /// A value outside its range.
     #[error("graph settings: {name} is {given}, allowed is {allowed}")]
