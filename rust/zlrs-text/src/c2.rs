@@ -68,7 +68,8 @@ fn lower_or_title(word: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-fn is_about_wording(form: &str) -> bool {
+/// Whether the wording itself may be the subject.
+pub(crate) fn is_about_wording(form: &str) -> bool {
     form.split(|character: char| !character.is_alphanumeric())
         .any(|word| ABOUT_WORDING.iter().any(|known| known.eq_ignore_ascii_case(word)))
 }
@@ -156,9 +157,14 @@ fn without_full_stop(text: &str) -> &str {
     if is_word && !ABBREVIATIONS.contains(&last) { rest } else { text }
 }
 
-/// Whether the last word is made of letters, digits and inner hyphens only.
+/// Whether the last word is made of letters, digits and inner hyphens only, or is a number behind # or a currency.
 fn ends_in_plain_word(text: &str) -> bool {
     let last = text.rsplit(' ').next().unwrap_or(text);
+    if let Some(number) = last.strip_prefix(['#', '$', '€', '£', '¥']) {
+        let is_digit = |byte: &u8| byte.is_ascii_digit();
+        return number.as_bytes().last().is_some_and(|last| is_digit(last))
+            && number.bytes().all(|byte| is_digit(&byte) || matches!(byte, b',' | b'.'));
+    }
     last.ends_with(char::is_alphanumeric)
         && last.chars().all(|character| character.is_alphanumeric() || character == '-')
 }

@@ -11,12 +11,31 @@
 //! joiners, no synonyms, no stop words. Where a rule could change a meaning it does not apply.
 #![forbid(unsafe_code)]
 
+pub mod atoms;
 mod c1;
 mod c2;
+mod decimal;
+mod error;
+mod form;
+mod lemma;
+mod lexicon;
+mod names;
+mod script;
+mod synonyms;
+mod tokens;
+mod units;
 mod words;
 
+pub use crate::atoms::{Atom, DomainPattern, Extractor, Quantity, Value, WordClass};
+pub use crate::decimal::Decimal;
+pub use crate::error::TextError;
+pub use crate::form::Form;
+pub use crate::lemma::{Inflection, lemma};
+pub use crate::script::{Language, language};
+pub use crate::units::Unit;
+
 /// The version of the rules. It is part of every node's key; any change of any rule changes it.
-pub const CANON_VERSION: u32 = 1;
+pub const CANON_VERSION: u32 = 2;
 
 /// A set of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

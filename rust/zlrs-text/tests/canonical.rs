@@ -64,6 +64,8 @@ fn c2_merges_case_of_the_first_word_punctuation_politeness_and_contractions() {
         ("Where is order 42, please? Thank you.", "Where is order 42?"),
         ("Why can't I log in?", "why cannot I log in"),
         ("I'm unable to log in.", "I am unable to log in"),
+        ("Where is order #42?", "where is order #42"),
+        ("What is 15% of $1,000?", "what is 15% of $1,000"),
         ("Don't you ship to Norway?", "do not you ship to Norway"),
     ] {
         assert_eq!(c2(left), c2(right), "{left:?} {right:?}");
@@ -76,6 +78,8 @@ fn c2_keeps_what_may_change_an_answer() {
         // Numbers, negation, order, possession, case inside.
         ("what is 10\u{b2}", "what is 102"),
         ("What is 5!", "What is 5"),
+        ("What is 50%?", "What is 50%"),
+        ("What is C#?", "What is C#"),
         ("can I cancel", "can't I cancel"),
         ("is it not included", "is it included"),
         ("How do I enable 2FA?", "How do I disable 2FA?"),
