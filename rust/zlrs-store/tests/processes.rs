@@ -79,3 +79,24 @@ fn many_writers_lose_nothing() {
     }
     assert_eq!(store.stats().entries, 4 * 180);
 }
+
+#[test]
+fn processes_that_open_a_damaged_file_together_set_it_aside_once() {
+    for round in 0..5 {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("graph");
+        drop(open(&directory).unwrap());
+        std::fs::write(directory.join("graph.sqlite3"), vec![round; 20_000]).unwrap();
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let directory = &directory;
+                scope.spawn(move || write_elsewhere(directory, writer * 1000, 20));
+            }
+        });
+        let aside = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().contains("damaged");
+        let files = std::fs::read_dir(&directory).unwrap().map(Result::unwrap).filter(aside).count();
+        assert_eq!(files, 1);
+        let (store, _, _) = open(&directory).unwrap();
+        assert_eq!(store.stats().entries, 4 * 18);
+    }
+}

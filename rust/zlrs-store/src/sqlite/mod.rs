@@ -71,9 +71,14 @@ pub struct SqliteStore {
     shared: Arc<Shared>,
     read_deadline: Duration,
     senders: Mutex<Option<Senders>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Option<Threads>>,
     /// The process whose threads these are.
     process: u32,
+}
+
+struct Threads {
+    reader: JoinHandle<()>,
+    writer: JoinHandle<()>,
 }
 
 #[derive(Clone)]
@@ -115,15 +120,15 @@ impl SqliteStore {
             Reader::new(schema::open_reader(path)?, Arc::clone(&shared), verifier, limits.body_cache_bytes)
                 .map_err(StoreError::sqlite("reading the graph's index"))?;
         let writer = Writer::new(connection, Arc::clone(&shared), limits, entries_in, commands_in)?;
-        let threads = vec![
-            spawn("zlrs-store-write", move || writer.run())?,
-            spawn("zlrs-store-read", move || reader.run(&lookups_in))?,
-        ];
+        let threads = Threads {
+            reader: spawn("zlrs-store-read", move || reader.run(&lookups_in))?,
+            writer: spawn("zlrs-store-write", move || writer.run())?,
+        };
         Ok(Self {
             shared,
             read_deadline: limits.read_deadline,
             senders: Mutex::new(Some(Senders { entries, commands, lookups })),
-            threads: Mutex::new(threads),
+            threads: Mutex::new(Some(threads)),
             process: std::process::id(),
         })
     }
@@ -232,14 +237,18 @@ impl Store for SqliteStore {
             return;
         }
         let senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(senders) = senders {
-            // A full queue or a writer that is gone: dropping the senders ends it as well, after what waits.
-            let _ = senders.commands.send_timeout(Command::Close, COMMAND_WAIT);
-        }
-        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A thread that panicked has nothing left to commit; its panic was already reported.
-            let _ = thread.join();
-        }
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (Some(Senders { entries, commands, lookups }), Some(threads)) = (senders, threads) else {
+            return;
+        };
+        // The reader first: the connection that closes last moves the log into the database.
+        drop(lookups);
+        // A thread that panicked has nothing left to do; its panic was already reported.
+        let _ = threads.reader.join();
+        // A full queue or a writer that is gone: dropping the senders ends it as well, after what waits.
+        let _ = commands.send_timeout(Command::Close, COMMAND_WAIT);
+        drop((entries, commands));
+        let _ = threads.writer.join();
     }
 }
 

@@ -1,9 +1,10 @@
 //! The database file: tables, settings of a connection, and what is done with a file that is not right.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
@@ -15,8 +16,10 @@ pub const SCHEMA_VERSION: i64 = 1;
 const APPLICATION_ID: i64 = 0x7a6c_7273;
 /// Files up to this size are checked in full at every open; larger ones when they were suspected.
 const CHECK_BYTES_MAX: u64 = 32 << 20;
-/// How long opening may wait for another process that is opening too.
+/// How long opening may wait for other processes that open or close.
 const OPEN_WAIT: Duration = Duration::from_secs(5);
+/// Between two tries.
+const OPEN_PAUSE: Duration = Duration::from_millis(5);
 
 /// `seq` only ever grows (AUTOINCREMENT), so a reader sees new rows by looking past the last one it knows.
 /// `totals` is kept by triggers, so that every process sees the same size without counting rows.
@@ -69,17 +72,46 @@ pub struct SetAside {
 }
 
 /// Opens the database for writing, making it when it is not there. A damaged file is renamed, never overwritten.
+/// Processes that open at the same time do so one after the other, so that none renames what another has just made.
 ///
 /// # Errors
 /// When the file is of a newer schema, of another program or key, or the directory cannot be written.
 pub fn open(path: &Path, key_id: &str, now_ms: u64) -> Result<(Connection, Option<SetAside>), StoreError> {
-    match try_open(path, key_id) {
-        Ok(connection) => Ok((connection, None)),
-        Err(StoreError::Sqlite { source, .. }) if is_corrupt(&source) => {
-            let aside = set_aside(path, &source.to_string(), now_ms)?;
-            Ok((try_open(path, key_id)?, Some(aside)))
+    let give_up = Instant::now() + OPEN_WAIT;
+    let _lock = lock(&beside(path, "lock"), give_up)?;
+    let mut aside = None;
+    loop {
+        match try_open(path, key_id) {
+            Ok(connection) => return Ok((connection, aside)),
+            // A process that closes just now; SQLite does not wait for it in every state by itself.
+            Err(StoreError::Sqlite { source, .. }) if is_locked(&source) && Instant::now() < give_up => {
+                std::thread::sleep(OPEN_PAUSE);
+            }
+            Err(StoreError::Sqlite { source, .. }) if is_corrupt(&source) && aside.is_none() => {
+                aside = Some(set_aside(path, &source.to_string(), now_ms)?);
+            }
+            Err(other) => return Err(other),
         }
-        Err(other) => Err(other),
+    }
+}
+
+/// A lock that ends with the returned file, or with its process.
+fn lock(path: &Path, give_up: Instant) -> Result<File, StoreError> {
+    let failed = |source| StoreError::File { action: "locking the graph", path: path.to_owned(), source };
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < give_up => std::thread::sleep(OPEN_PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                return Err(failed(io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    format!("another process has been opening it for {OPEN_WAIT:?}"),
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
     }
 }
 
@@ -191,6 +223,11 @@ fn check(connection: &Connection) -> Result<(), StoreError> {
         Some(verdict),
     );
     Err(StoreError::Sqlite { action: "checking the graph database", source })
+}
+
+/// Whether an error says that another connection holds a lock.
+pub fn is_locked(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 /// Whether an error says that the file itself is damaged.

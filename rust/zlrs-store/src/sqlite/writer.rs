@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select_biased};
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use zlrs_graph::Digest;
 
 use super::Limits;
 use super::rows::{evict, unsigned, write_entry, write_purge, write_tombstone};
+use super::schema::is_locked;
 use super::shared::{Shared, add};
 use crate::{Entry, Purge, StoreError, Written};
 
@@ -228,8 +229,4 @@ impl Writer {
             self.shared.counters.bytes.store(unsigned(bytes), Ordering::Relaxed);
         }
     }
-}
-
-fn is_locked(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
