@@ -7,7 +7,9 @@ use crate::{Isa, TensorType};
 #[non_exhaustive]
 pub enum KernelError {
     /// `ZLRS_ISA` names no instruction set this build knows.
-    #[error("ZLRS_ISA is {given:?}; it must be \"naive\" or \"avx2\", or unset to let zlrs detect")]
+    #[error(
+        "ZLRS_ISA is {given:?}; it must be \"naive\", \"avx2\" or \"avx512\", or unset to let zlrs detect"
+    )]
     UnknownIsa {
         /// The value found in the environment.
         given: String,

@@ -2,17 +2,22 @@
 
 use crate::KernelError;
 
-/// An instruction set with kernels of its own. Both give the same bits.
+/// An instruction set with kernels of its own. All give the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Isa {
     /// Plain scalar code: the specification, on every processor.
     Naive,
     /// AVX2 with FMA and F16C (x86-64 processors from 2013 on).
     Avx2,
+    /// AVX-512 (F, BW, VL) with VNNI for the products, AVX2 for the rest (x86-64 processors from 2019 on).
+    Avx512,
 }
 
 impl Isa {
-    /// The set named by the environment variable `ZLRS_ISA` (`naive` or `avx2`), else the best this
+    /// All of them, the plainest first.
+    pub const ALL: [Self; 3] = [Self::Naive, Self::Avx2, Self::Avx512];
+
+    /// The set named by the environment variable `ZLRS_ISA` (`naive`, `avx2` or `avx512`), else the best this
     /// processor has.
     ///
     /// # Errors
@@ -27,7 +32,8 @@ impl Isa {
 
     /// The best set this processor has.
     pub fn detect() -> Self {
-        if Self::Avx2.is_available() { Self::Avx2 } else { Self::Naive }
+        let best_first = [Self::Avx512, Self::Avx2];
+        best_first.into_iter().find(|isa| isa.is_available()).unwrap_or(Self::Naive)
     }
 
     /// The set of that name.
@@ -38,6 +44,7 @@ impl Isa {
         match name {
             "naive" => Ok(Self::Naive),
             "avx2" => Ok(Self::Avx2),
+            "avx512" => Ok(Self::Avx512),
             other => Err(KernelError::UnknownIsa { given: other.to_owned() }),
         }
     }
@@ -47,6 +54,7 @@ impl Isa {
         match self {
             Self::Naive => "naive",
             Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
         }
     }
 
@@ -60,8 +68,16 @@ impl Isa {
                     && is_x86_feature_detected!("fma")
                     && is_x86_feature_detected!("f16c")
             }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                Self::Avx2.is_available()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512vnni")
+            }
             #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx2 => false,
+            Self::Avx2 | Self::Avx512 => false,
         }
     }
 
@@ -73,11 +89,11 @@ impl Isa {
         if self.is_available() { Ok(self) } else { Err(KernelError::IsaUnavailable { isa: self }) }
     }
 
-    /// Whether AVX2 code is wanted and may run. Every safe function asks this (or holds a value that could
+    /// Whether AVX2 code is wanted and may run: it serves both vector sets. Every safe function asks this (or holds a value that could
     /// only be made after asking) before it enters AVX2 code: the enum itself proves nothing, anyone can
     /// write `Isa::Avx2`.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "asked only where AVX2 exists"))]
     pub(crate) fn runs_avx2(self) -> bool {
-        self == Self::Avx2 && self.is_available()
+        self != Self::Naive && self.is_available()
     }
 }

@@ -117,7 +117,9 @@ fn run(
     scratch: &mut Scratch,
 ) -> Result<(), KernelError> {
     #[cfg(target_arch = "x86_64")]
-    if products.iter().all(|product| is_packed(product.weights)) {
+    if products.iter().all(|product| is_packed(product.weights))
+        && products.windows(2).all(|pair| pair[0].weights.isa() == pair[1].weights.isa())
+    {
         return avx2_products(pool, products, gated, x, scratch);
     }
     for product in products.iter_mut() {
@@ -156,7 +158,7 @@ fn avx2_products(
     x: &[f32],
     scratch: &mut Scratch,
 ) -> Result<(), KernelError> {
-    // SAFETY: a matrix for AVX2 is only made after the processor was found to have AVX2, FMA and F16C.
+    // SAFETY: a matrix for a vector set is only made after the processor was found to have it.
     unsafe { crate::avx2::matmul::products(pool, products, gated, x, scratch) }
 }
 

@@ -47,7 +47,7 @@ impl Matrix {
         let row_bytes = row_bytes(tensor_type, rows, cols)?;
         let data = match isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 if !tensor_type.is_float() => {
+            Isa::Avx2 | Isa::Avx512 if !tensor_type.is_float() => {
                 pack_strips(pool, tensor_type, rows, row_bytes, read_rows)?
             }
             _ => pack_rows(pool, rows, row_bytes, read_rows)?,
@@ -98,7 +98,7 @@ impl Matrix {
         let row_bytes = row_bytes(self.tensor_type, self.rows, self.cols)?;
         match self.isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 if !self.tensor_type.is_float() => {
+            Isa::Avx2 | Isa::Avx512 if !self.tensor_type.is_float() => {
                 let block_len = self.tensor_type.block_len();
                 unpack_row(self.tensor_type, &self.data, row_bytes, row, &mut |i, block| {
                     decode::decode_row(self.tensor_type, block, &mut out[i * block_len..(i + 1) * block_len]);

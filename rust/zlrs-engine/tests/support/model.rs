@@ -62,7 +62,7 @@ pub fn text_ids(count: usize, seed: u64) -> Vec<u32> {
 
 /// Instruction sets of this machine.
 pub fn isas() -> Vec<Isa> {
-    [Isa::Naive, Isa::Avx2].into_iter().filter(|isa| isa.is_available()).collect()
+    Isa::ALL.into_iter().filter(|isa| isa.is_available()).collect()
 }
 
 pub fn arena(backend: &CpuBackend) -> Arena {

@@ -169,7 +169,7 @@ pub fn product(pool: &Pool, weights: &Matrix, x: &[f32], bias: Option<&[f32]>) -
 
 /// The instruction sets this machine can test.
 pub fn available() -> Vec<Isa> {
-    [Isa::Naive, Isa::Avx2].into_iter().filter(|isa| isa.is_available()).collect()
+    Isa::ALL.into_iter().filter(|isa| isa.is_available()).collect()
 }
 
 /// Equal bits; a NaN equals a NaN.

@@ -60,7 +60,7 @@ fn largest_lane(v: __m256i) -> u32 {
 /// Quantises blocks `blocks` of `x`, `[columns][cols]`, into their part of one tile's stream
 /// `[block][word][column]` of `F::WORDS` words.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn pack_tile<F: Format>(x: &[f32], cols: usize, blocks: Range<usize>, tile: &mut [u32]) {
+pub(crate) fn pack_tile<F: Format>(x: &[f32], cols: usize, blocks: Range<usize>, tile: &mut [u32]) {
     let columns = x.len() / cols;
     let mut q = [0_i8; MAX_BLOCK];
     let mut auxiliary = [0_u32; MAX_AUXILIARY];

@@ -24,7 +24,7 @@ pub(crate) const STRIP_ROWS: usize = 8;
 /// The unsafe functions need AVX2, FMA and F16C. Of pointers, `strip` is the start of one packed strip block
 /// of `STRIP_BLOCK` bytes; `expanded` of one expanded chunk (`CHUNK_BYTES`) or of the expanded scales
 /// (`SCALE_BYTES`); `activations` of one block of a tile's stream, `WORDS * C` dwords.
-pub(super) trait Format {
+pub(crate) trait Format {
     /// The type it packs.
     const TENSOR_TYPE: TensorType;
     /// Bytes of an expanded chunk: 32 a group, then what the chunk needs of sub-block scales.

@@ -65,4 +65,4 @@ fn unpack_format<F: Format>(strips: &[u8], row_bytes: usize, row: usize, take: &
     }
 }
 
-pub(super) use with_format;
+pub(crate) use with_format;

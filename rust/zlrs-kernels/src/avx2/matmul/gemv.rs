@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The most columns this product takes at once.
-pub(super) const MAX_COLUMNS: usize = 8;
+pub(crate) const MAX_COLUMNS: usize = 8;
 
 /// How far ahead weights are prefetched, in bytes.
 const PREFETCH: usize = 1024;
@@ -19,7 +19,7 @@ const PREFETCH: usize = 1024;
 /// # Safety
 /// Needs AVX2, FMA and F16C. The strips are this worker's alone; weights and activations have the sizes that
 /// the task's counts and `F` ask for.
-pub(super) unsafe fn gemv<F: Format>(task: &Task<'_>, strips: Range<usize>) {
+pub(crate) unsafe fn gemv<F: Format>(task: &Task<'_>, strips: Range<usize>) {
     // SAFETY: the caller's promise.
     unsafe {
         match task.columns {
@@ -70,6 +70,19 @@ unsafe fn strips_at_once<F: Format, const S: usize, const C: usize>(task: &Task<
     }
 }
 
+/// The chunk's share of the prefetches: a burst would fill the miss buffers. Prefetching reads nothing, so it
+/// may run past the end.
+#[inline(always)]
+pub(crate) fn prefetch_chunk<F: Format>(packed: *const u8, chunk: usize) {
+    let (start, end) = (chunk * F::STRIP_BLOCK / F::CHUNKS, (chunk + 1) * F::STRIP_BLOCK / F::CHUNKS);
+    let mut line = start;
+    while line < end {
+        // SAFETY: SSE is part of the architecture; no memory is read.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(packed.wrapping_add(PREFETCH + line).cast()) };
+        line += 64;
+    }
+}
+
 /// One block of one strip with C columns.
 ///
 /// # Safety
@@ -80,18 +93,11 @@ unsafe fn multiply_block<F: Format, const C: usize>(
     activations: *const u32,
     acc: &mut [[__m256; C]; 1],
 ) {
-    // SAFETY: the caller's promise; a chunk expands to at most 320 bytes, scales to at most 192. Prefetching
-    // reads nothing, so it may run past the end.
+    // SAFETY: the caller's promise; a chunk expands to at most 320 bytes, scales to at most 192.
     unsafe {
         let mut isum = [[_mm256_setzero_si256(); C]; 1];
         for chunk in 0..F::CHUNKS {
-            // The chunk's share of the prefetches: a burst would fill the miss buffers.
-            let (start, end) = (chunk * F::STRIP_BLOCK / F::CHUNKS, (chunk + 1) * F::STRIP_BLOCK / F::CHUNKS);
-            let mut line = start;
-            while line < end {
-                _mm_prefetch::<_MM_HINT_T0>(packed.wrapping_add(PREFETCH + line).cast());
-                line += 64;
-            }
+            prefetch_chunk::<F>(packed, chunk);
             let mut expanded = MaybeUninit::<Buffer<320>>::uninit();
             F::expand_chunk(packed, chunk, expanded.as_mut_ptr().cast());
             F::dot_chunk::<1, C>([expanded.as_ptr().cast()], chunk, activations, &mut isum);

@@ -16,11 +16,11 @@ use super::shuffles::{LOW, PAIR};
 use std::arch::x86_64::*;
 
 /// Bytes of expanded scales.
-pub(super) const SCALE_BYTES: usize = 192;
+pub(crate) const SCALE_BYTES: usize = 192;
 /// Auxiliary words of activations.
-pub(super) const AUXILIARY: usize = 5;
+pub(crate) const AUXILIARY: usize = 5;
 /// Where the nibbles of a strip block begin.
-pub(super) const NIBBLES: usize = 128;
+pub(crate) const NIBBLES: usize = 128;
 
 /// First word of the sums.
 const SUMS: usize = 64;
@@ -32,7 +32,7 @@ const LOW_NIBBLES: u32 = 0x0f0f_0f0f;
 const UPPER_TWO_OF_SIX: u32 = 0x3030_3030;
 
 /// Packs the first 16 bytes of a block.
-pub(super) fn pack(block: &[u8], row: usize, strip: &mut [u8]) {
+pub(crate) fn pack(block: &[u8], row: usize, strip: &mut [u8]) {
     pack_half(block, 0, strip, 0, row);
     pack_half(block, 2, strip, DMIN, row);
     let (a, b, c) = (word(block, 4), word(block, 8), word(block, 12));
@@ -45,7 +45,7 @@ pub(super) fn pack(block: &[u8], row: usize, strip: &mut [u8]) {
 }
 
 /// The inverse of [`pack`].
-pub(super) fn unpack(strip: &[u8], row: usize, block: &mut [u8]) {
+pub(crate) fn unpack(strip: &[u8], row: usize, block: &mut [u8]) {
     unpack_half(strip, 0, row, block, 0);
     unpack_half(strip, DMIN, row, block, 2);
     let [s0, s1, s2] = VECTORS.map(|offset| lane(strip, offset, row));
@@ -59,7 +59,7 @@ pub(super) fn unpack(strip: &[u8], row: usize, block: &mut [u8]) {
 
 /// The auxiliary words. A sum of 32 bytes is within +-4064, so a pair fits a dword.
 #[inline(always)]
-pub(super) fn auxiliary(q: &[i8], d: f32, words: &mut [u32]) {
+pub(crate) fn auxiliary(q: &[i8], d: f32, words: &mut [u32]) {
     for (word, q) in words.iter_mut().zip(q.chunks_exact(64)) {
         *word = pair(sum(&q[..32]), sum(&q[32..]));
     }
@@ -71,7 +71,7 @@ pub(super) fn auxiliary(q: &[i8], d: f32, words: &mut [u32]) {
 /// # Safety
 /// Needs AVX2; `strip` is a strip block, `chunk < 8`, `expanded` has 32 bytes.
 #[inline(always)]
-pub(super) unsafe fn expand_scale(strip: *const u8, chunk: usize, expanded: *mut u8) {
+pub(crate) unsafe fn expand_scale(strip: *const u8, chunk: usize, expanded: *mut u8) {
     // SAFETY: the vectors of scales are the first two.
     unsafe {
         let scales = _mm256_and_si256(load(strip.add(VECTORS[0] + 32 * (chunk / 4))), _mm256_set1_epi8(63));
@@ -84,7 +84,7 @@ pub(super) unsafe fn expand_scale(strip: *const u8, chunk: usize, expanded: *mut
 /// # Safety
 /// Needs AVX2 and F16C; `strip` is a strip block, `expanded` has [`SCALE_BYTES`].
 #[inline(always)]
-pub(super) unsafe fn expand(strip: *const u8, expanded: *mut u8) {
+pub(crate) unsafe fn expand(strip: *const u8, expanded: *mut u8) {
     // SAFETY: inside both by the layout in the module's text.
     unsafe {
         let and = |v, mask: i8| _mm256_and_si256(v, _mm256_set1_epi8(mask));
@@ -106,7 +106,7 @@ pub(super) unsafe fn expand(strip: *const u8, expanded: *mut u8) {
 /// # Safety
 /// Needs AVX2 and FMA; `scales` are expanded scales, `activations` one block of a tile.
 #[inline(always)]
-pub(super) unsafe fn finish<const R: usize, const C: usize>(
+pub(crate) unsafe fn finish<const R: usize, const C: usize>(
     scales: [*const u8; R],
     activations: *const u32,
     isum: &Sums<R, C>,

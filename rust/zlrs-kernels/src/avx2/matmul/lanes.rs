@@ -7,59 +7,59 @@
 use std::arch::x86_64::*;
 
 /// 16-bit or 32-bit integer sums of a tile: `[strip][column]`.
-pub(super) type Sums<const R: usize, const C: usize> = [[__m256i; C]; R];
+pub(crate) type Sums<const R: usize, const C: usize> = [[__m256i; C]; R];
 /// The f32 accumulators of a tile: `[strip][column]`, a lane being a row of the strip.
-pub(super) type Accumulators<const R: usize, const C: usize> = [[__m256; C]; R];
+pub(crate) type Accumulators<const R: usize, const C: usize> = [[__m256; C]; R];
 
 /// Memory for expanded weights.
 #[repr(align(64))]
-pub(super) struct Buffer<const N: usize>(pub(super) [u8; N]);
+pub(crate) struct Buffer<const N: usize>(pub(crate) [u8; N]);
 
 /// 32 bytes from `p`.
 #[inline(always)]
-pub(super) unsafe fn load(p: *const u8) -> __m256i {
+pub(crate) unsafe fn load(p: *const u8) -> __m256i {
     // SAFETY: see the module.
     unsafe { _mm256_loadu_si256(p.cast()) }
 }
 
 /// 32 bytes to `p`.
 #[inline(always)]
-pub(super) unsafe fn store(p: *mut u8, v: __m256i) {
+pub(crate) unsafe fn store(p: *mut u8, v: __m256i) {
     // SAFETY: see the module.
     unsafe { _mm256_storeu_si256(p.cast(), v) }
 }
 
 /// 8 floats from 32 bytes at `p`.
 #[inline(always)]
-pub(super) unsafe fn load_floats(p: *const u8) -> __m256 {
+pub(crate) unsafe fn load_floats(p: *const u8) -> __m256 {
     // SAFETY: see the module.
     unsafe { _mm256_loadu_ps(p.cast()) }
 }
 
 /// One dword of the activations in all lanes; the load does the broadcast.
 #[inline(always)]
-pub(super) unsafe fn broadcast(p: *const u32) -> __m256i {
+pub(crate) unsafe fn broadcast(p: *const u32) -> __m256i {
     // SAFETY: see the module.
     unsafe { _mm256_set1_epi32(p.cast::<i32>().read_unaligned()) }
 }
 
 /// As [`broadcast`], the dword being a float.
 #[inline(always)]
-pub(super) unsafe fn broadcast_float(p: *const u32) -> __m256 {
+pub(crate) unsafe fn broadcast_float(p: *const u32) -> __m256 {
     // SAFETY: see the module.
     unsafe { _mm256_castsi256_ps(broadcast(p)) }
 }
 
 /// Eight f16 (16 bytes at `half`) to eight f32 (32 bytes at `p`), exactly.
 #[inline(always)]
-pub(super) unsafe fn expand_halves(half: *const u8, p: *mut u8) {
+pub(crate) unsafe fn expand_halves(half: *const u8, p: *mut u8) {
     // SAFETY: see the module.
     unsafe { _mm256_storeu_ps(p.cast(), _mm256_cvtph_ps(_mm_loadu_si128(half.cast()))) }
 }
 
 /// Splits a vector of nibbles into its low and high ones, each in a byte of its own.
 #[inline(always)]
-pub(super) unsafe fn nibbles(v: __m256i) -> (__m256i, __m256i) {
+pub(crate) unsafe fn nibbles(v: __m256i) -> (__m256i, __m256i) {
     // SAFETY: see the module.
     unsafe {
         let mask = _mm256_set1_epi8(15);
@@ -75,7 +75,7 @@ macro_rules! multiply_accumulate {
         $(#[$doc])*
         #[inline]
         #[target_feature(enable = "avx2")]
-        pub(super) unsafe fn $name(mut sum: __m256i, w: __m256i, a: __m256i) -> __m256i {
+        pub(crate) unsafe fn $name(mut sum: __m256i, w: __m256i, a: __m256i) -> __m256i {
             // SAFETY: register to register; the feature is enabled here.
             unsafe {
                 std::arch::asm!(
@@ -110,7 +110,7 @@ multiply_accumulate!(
 /// `sums[r][c] += weights x activations` over `G` groups of four weights: `p[r]` holds unsigned bytes, 32 a
 /// group; `a` holds dwords of signed bytes, `[group][column]`.
 #[inline(always)]
-pub(super) unsafe fn dot_groups<const R: usize, const C: usize, const G: usize>(
+pub(crate) unsafe fn dot_groups<const R: usize, const C: usize, const G: usize>(
     p: [*const u8; R],
     a: *const u32,
     sums: &mut Sums<R, C>,
@@ -134,7 +134,7 @@ pub(super) unsafe fn dot_groups<const R: usize, const C: usize, const G: usize>(
 
 /// Sums that start at a column's dword `a[c]` in every lane.
 #[inline(always)]
-pub(super) unsafe fn start_sums<const R: usize, const C: usize>(a: *const u32) -> Sums<R, C> {
+pub(crate) unsafe fn start_sums<const R: usize, const C: usize>(a: *const u32) -> Sums<R, C> {
     // SAFETY: see the module; `a` spans C dwords.
     unsafe {
         let mut sums = [[_mm256_setzero_si256(); C]; R];
@@ -150,7 +150,7 @@ pub(super) unsafe fn start_sums<const R: usize, const C: usize>(a: *const u32) -
 
 /// `isum += ` the 16-bit lanes of `sums`, added in pairs.
 #[inline(always)]
-pub(super) unsafe fn widen<const R: usize, const C: usize>(sums: &Sums<R, C>, isum: &mut Sums<R, C>) {
+pub(crate) unsafe fn widen<const R: usize, const C: usize>(sums: &Sums<R, C>, isum: &mut Sums<R, C>) {
     // SAFETY: see the module.
     unsafe {
         let one = _mm256_set1_epi16(1);
@@ -164,7 +164,7 @@ pub(super) unsafe fn widen<const R: usize, const C: usize>(sums: &Sums<R, C>, is
 
 /// `isum += scale x sums`: the 16-bit lanes times the strip's sub-block scale at `p[r]`, added in pairs.
 #[inline(always)]
-pub(super) unsafe fn widen_scaled<const R: usize, const C: usize>(
+pub(crate) unsafe fn widen_scaled<const R: usize, const C: usize>(
     p: [*const u8; R],
     sums: &Sums<R, C>,
     isum: &mut Sums<R, C>,
@@ -182,7 +182,7 @@ pub(super) unsafe fn widen_scaled<const R: usize, const C: usize>(
 
 /// `acc = fma(f32(isum), scale * d, acc)`: eight f32 scales at `p[r]`, the column's `d` at `d[c]`.
 #[inline(always)]
-pub(super) unsafe fn accumulate<const R: usize, const C: usize>(
+pub(crate) unsafe fn accumulate<const R: usize, const C: usize>(
     p: [*const u8; R],
     d: *const u32,
     isum: &Sums<R, C>,

@@ -3,7 +3,7 @@
 
 use super::activations::pack_tile;
 use super::float_products;
-use super::format::{Format, STRIP_ROWS};
+use super::format::STRIP_ROWS;
 use super::formats::with_format;
 use super::gemv::{MAX_COLUMNS, gemv};
 use super::q4_0::Q4_0;
@@ -14,6 +14,7 @@ use super::q5_k::Q5K;
 use super::q6_k::Q6K;
 use super::q8_0::Q8_0;
 use super::task::Task;
+use crate::avx512::{self, Wide};
 use crate::matmul::{Gate, Product};
 use crate::output::{Columns, Parts, SMALL_WORK, share};
 use crate::{Isa, KernelError, Pool, Scratch, TensorType};
@@ -41,19 +42,28 @@ struct Kernels {
     many: unsafe fn(&Task<'_>, Range<usize>),
 }
 
-fn kernels_of<F: Format>() -> Option<Kernels> {
-    Some(Kernels {
+fn kernels_of<F: Wide>(isa: Isa) -> Option<Kernels> {
+    let kernels = Kernels {
         tensor_type: F::TENSOR_TYPE,
         words: F::WORDS,
         tile_columns: F::TILE_COLUMNS,
         quantise: pack_tile::<F>,
         few: gemv::<F>,
         many: F::multiply_many,
+    };
+    Some(match isa {
+        Isa::Avx512 => Kernels {
+            tile_columns: avx512::TILE_COLUMNS,
+            few: avx512::gemv::<F>,
+            many: avx512::gemm::<F>,
+            ..kernels
+        },
+        _ => kernels,
     })
 }
 
-fn kernels(tensor_type: TensorType) -> Option<Kernels> {
-    with_format!(tensor_type, kernels_of(), float => None)
+fn kernels(tensor_type: TensorType, isa: Isa) -> Option<Kernels> {
+    with_format!(tensor_type, kernels_of(isa), float => None)
 }
 
 /// A type's quantised rows among the words of a call.
@@ -117,13 +127,15 @@ unsafe fn together(
     x: &[f32],
     scratch: &mut Scratch,
 ) -> Result<(), KernelError> {
-    let Some(cols) = products.first().map(|product| product.weights.cols()) else { return Ok(()) };
+    let Some((isa, cols)) = products.first().map(|first| (first.weights.isa(), first.weights.cols())) else {
+        return Ok(());
+    };
     let input = Input { x, cols, columns: x.len() / cols };
     let mut layouts = [None; MAX_PRODUCTS];
     let mut length = 0;
     for product in products.iter() {
         let tensor_type = product.weights.tensor_type();
-        let Some(kernels) = kernels(tensor_type) else { continue };
+        let Some(kernels) = kernels(tensor_type, isa) else { continue };
         for layout in &mut layouts {
             match layout {
                 Some(Layout { kernels, .. }) if kernels.tensor_type != tensor_type => {}

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 const NIBBLES: usize = 16;
 
-pub(super) struct Q4_0;
+pub(crate) struct Q4_0;
 
 impl Format for Q4_0 {
     const TENSOR_TYPE: TensorType = TensorType::Q4_0;

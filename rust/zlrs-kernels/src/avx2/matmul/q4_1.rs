@@ -18,7 +18,7 @@ use std::ops::Range;
 const MINIMA: usize = 16;
 const NIBBLES: usize = 32;
 
-pub(super) struct Q4_1;
+pub(crate) struct Q4_1;
 
 impl Format for Q4_1 {
     const TENSOR_TYPE: TensorType = TensorType::Q4_1;

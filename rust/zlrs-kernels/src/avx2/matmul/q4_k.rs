@@ -18,7 +18,7 @@ const CHUNK: usize = 128;
 /// Where a chunk's scale is expanded to.
 const SCALE: usize = 256;
 
-pub(super) struct Q4K;
+pub(crate) struct Q4K;
 
 impl Format for Q4K {
     const TENSOR_TYPE: TensorType = TensorType::Q4K;

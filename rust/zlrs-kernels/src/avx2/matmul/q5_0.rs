@@ -18,7 +18,7 @@ use std::ops::Range;
 const NIBBLES: usize = 16;
 const FIFTH: usize = 144;
 
-pub(super) struct Q5_0;
+pub(crate) struct Q5_0;
 
 impl Format for Q5_0 {
     const TENSOR_TYPE: TensorType = TensorType::Q5_0;

@@ -25,7 +25,7 @@ const SCALE: usize = 256;
 /// The lowest bit of each byte.
 const ONES: u32 = 0x0101_0101;
 
-pub(super) struct Q5K;
+pub(crate) struct Q5K;
 
 impl Format for Q5K {
     const TENSOR_TYPE: TensorType = TensorType::Q5K;

@@ -30,7 +30,7 @@ const TWO_BITS: u32 = 0x0303_0303;
 /// Where the bit pair of each group lies in its byte.
 const PLACE: [u32; 4] = [4, 6, 2, 0];
 
-pub(super) struct Q6K;
+pub(crate) struct Q6K;
 
 /// For sub-block `s`: the file offset of its first upper bits, and their place in a byte.
 fn upper_bits(s: usize) -> (usize, u32) {

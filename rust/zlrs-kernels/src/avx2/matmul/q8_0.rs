@@ -7,7 +7,7 @@
 use super::format::Format;
 use super::gemm::gemm;
 use super::lanes::{Sums, broadcast, expand_halves, load, multiply_words, store};
-use super::packing::{lane, pack_half, set_lane, set_word, unpack_half, word};
+use super::packing::{lane, pack_half, set_lane, set_word, sum, unpack_half, word};
 use super::task::Task;
 use crate::TensorType;
 use std::arch::x86_64::*;
@@ -15,13 +15,13 @@ use std::ops::Range;
 
 const BYTES: usize = 16;
 
-pub(super) struct Q8_0;
+pub(crate) struct Q8_0;
 
 impl Format for Q8_0 {
     const TENSOR_TYPE: TensorType = TensorType::Q8_0;
     const CHUNK_BYTES: usize = 256;
     const SCALE_BYTES: usize = 32;
-    const AUXILIARY: usize = 1;
+    const AUXILIARY: usize = 2;
     const STRETCH: usize = 32;
     const TILE_COLUMNS: usize = 4;
 
@@ -40,8 +40,10 @@ impl Format for Q8_0 {
     }
 
     #[inline(always)]
-    fn auxiliary(_q: &[i8], d: f32, words: &mut [u32]) {
-        words[0] = d.to_bits();
+    fn auxiliary(q: &[i8], d: f32, words: &mut [u32]) {
+        // For products of unsigned bytes only, which take w + 128.
+        words[0] = (-128 * sum(q)) as u32;
+        words[1] = d.to_bits();
     }
 
     #[inline(always)]

@@ -5,26 +5,26 @@ use crate::output::Columns;
 use std::arch::x86_64::*;
 
 /// Packed weights, packed activations, and where results go.
-pub(super) struct Task<'a> {
+pub(crate) struct Task<'a> {
     /// Packed strips, `[strip][block]`.
-    pub(super) weights: &'a [u8],
+    pub(crate) weights: &'a [u8],
     /// Weight rows, without those that fill up the last strip.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// Blocks of a row.
-    pub(super) blocks: usize,
+    pub(crate) blocks: usize,
     /// Tiles of activation columns.
-    pub(super) activations: &'a [u32],
+    pub(crate) activations: &'a [u32],
     /// Activation columns (rows of the call).
-    pub(super) columns: usize,
+    pub(crate) columns: usize,
     /// Added to each result, if any.
-    pub(super) bias: Option<&'a [f32]>,
+    pub(crate) bias: Option<&'a [f32]>,
     /// Where result (column, weight row) goes.
-    pub(super) out: Columns<'a>,
+    pub(crate) out: Columns<'a>,
 }
 
 impl Task<'_> {
     /// Strips of the matrix.
-    pub(super) fn strips(&self) -> usize {
+    pub(crate) fn strips(&self) -> usize {
         self.rows.div_ceil(STRIP_ROWS)
     }
 
@@ -33,7 +33,7 @@ impl Task<'_> {
     /// # Safety
     /// Needs AVX2. The strip is this worker's alone.
     #[inline(always)]
-    pub(super) unsafe fn write(&self, column: usize, strip: usize, results: __m256) {
+    pub(crate) unsafe fn write(&self, column: usize, strip: usize, results: __m256) {
         let first = strip * STRIP_ROWS;
         let range = first..self.rows.min(first + STRIP_ROWS);
         // SAFETY: the range ends within the rows of the matrix, which are the width of the output; the strip
