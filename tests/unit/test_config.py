@@ -27,7 +27,38 @@ def test_without_any_layer_everything_is_default(tmp_path: Path, home: dict[str,
     loaded = load(environment=home, folder=tmp_path)
     assert loaded.config == Config()
     assert set(loaded.origins.values()) == {"default"}
-    assert set(loaded.origins) == {f"{name}.{key}" for name in sections() for key in section_keys(name)}
+    keys = {f"{name}.{key}" for name in sections() for key in section_keys(name)}
+    assert set(loaded.origins) == keys | {"upstream", "rule", "price"}
+
+
+def test_lists_of_tables_are_checked_and_replaced_as_a_whole(tmp_path: Path, home: dict[str, str]) -> None:
+    write(tmp_path / "xdg" / "zlrs", "[[rule]]\nname = 'a'\n[[rule]]\nname = 'b'\nshare = 0.5\n")
+    config, origins = load(environment=home, folder=tmp_path)
+    assert [(rule.name, rule.share) for rule in config.rule] == [("a", 1.0), ("b", 0.5)]
+    project = write(tmp_path, "[[rule]]\nname = 'c'\n[[upstream]]\nname = 'x'\nurl = 'http://h'\n")
+    config, origins = load(environment=home, folder=tmp_path)
+    assert [rule.name for rule in config.rule] == ["c"]
+    assert config.upstream[0].weight == 1.0
+    assert origins["rule"] == origins["upstream"] == str(project)
+    assert origins["price"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[rule]]\nname = 'a'\nshar = 1\n", "unknown key `rule[0].shar`"),
+        ("[[rule]]\nname = 'a'\nshare = 2\n", "rule[0].share: expected `float` <= 1.0"),
+        ("[[rule]]\nshare = 0.1\n", "rule[0]: object missing required field `name`"),
+        ("[rule]\nname = 'a'\n", "`rule` is not a list of tables"),
+        ("rule = [1]\n", "`rule` is not a list of tables"),
+    ],
+)
+def test_wrong_lists(tmp_path: Path, home: dict[str, str], text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load(environment=home, folder=tmp_path)
+    assert str(path) in caught.value.message
+    assert message in caught.value.message
 
 
 def test_later_layers_win_and_are_named(tmp_path: Path, home: dict[str, str]) -> None:

@@ -50,7 +50,9 @@ def _shown(loaded: Loaded, *, origin: bool, as_json: bool) -> str:
     if as_json:
         if origin:
             tree = {
-                section: {
+                section: {"value": values, "origin": loaded.origins[section]}
+                if isinstance(values, list)
+                else {
                     key: {"value": value, "origin": loaded.origins[f"{section}.{key}"]}
                     for key, value in values.items()
                 }
@@ -59,10 +61,23 @@ def _shown(loaded: Loaded, *, origin: bool, as_json: bool) -> str:
         return json.dumps(tree, indent=2)
     lines = []
     for section, values in tree.items():
+        if isinstance(values, list):
+            for entry in values:
+                lines.append(f"[[{section}]]" + (f"  # {loaded.origins[section]}" if origin else ""))
+                lines += [f"{key} = {_toml(value)}" for key, value in entry.items() if value is not None]
+                lines.append("")
+            continue
         lines.append(f"[{section}]")
         for key, value in values.items():
             # What TOML cannot say, an absent value, is shown as a comment.
-            line = f"# {key} is not set" if value is None else f"{key} = {json.dumps(value)}"
+            line = f"# {key} is not set" if value is None else f"{key} = {_toml(value)}"
             lines.append(f"{line}  # {loaded.origins[f'{section}.{key}']}" if origin else line)
         lines.append("")
     return "\n".join(lines).rstrip()
+
+
+def _toml(value: object) -> str:
+    """A value as TOML writes it; JSON but for tables."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {json.dumps(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value)

@@ -9,8 +9,11 @@ from zlrs.config.model import (
     EngineSettings,
     GraphSettings,
     HeaderSettings,
+    PriceSettings,
     ProxySettings,
+    RuleSettings,
     ServerSettings,
+    UpstreamSettings,
 )
 from zlrs.config.schema import schema
 
@@ -21,8 +24,11 @@ __all__ = [
     "GraphSettings",
     "HeaderSettings",
     "Loaded",
+    "PriceSettings",
     "ProxySettings",
+    "RuleSettings",
     "ServerSettings",
+    "UpstreamSettings",
     "load",
     "schema",
 ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Union
 
 import msgspec
 
 from zlrs.config.errors import ConfigError
 from zlrs.config.model import Config
-from zlrs.config.names import nearest, section_keys, sections
+from zlrs.config.names import lists, nearest, section_keys, sections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,7 @@ class Layer(NamedTuple):
     origin: str
     tree: Tree
     is_text: bool = False
+    tables: Mapping[str, list[dict[str, Value]]] = MappingProxyType({})
 
 
 def user_file(environment: Mapping[str, str]) -> Path:
@@ -61,14 +63,20 @@ def read_file(path: Path) -> Layer:
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}", "See https://toml.io") from error
     tree: Tree = {}
+    tables: dict[str, list[dict[str, Value]]] = {}
     for name, value in parsed.items():
+        if name in lists():
+            if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+                raise ConfigError(f"{path}: `{name}` is not a list of tables", f"Write [[{name}]]")
+            tables[name] = value
+            continue
         if not isinstance(value, dict):
             raise ConfigError(
                 f"{path}: `{name}` stands outside a section",
                 f"Put it under one of [{'], ['.join(sections())}]",
             )
         tree[name] = value
-    return Layer(str(path), tree)
+    return Layer(str(path), tree, tables=tables)
 
 
 def read_environment(environment: Mapping[str, str]) -> list[Layer]:

@@ -10,7 +10,7 @@ import msgspec
 from zlrs.config import layers as sources
 from zlrs.config.errors import ConfigError
 from zlrs.config.model import Config
-from zlrs.config.names import nearest, section_keys, section_type, sections
+from zlrs.config.names import lists, nearest, section_keys, section_type, sections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,28 @@ def load(
             for key, value in _checked(layer, name, values).items():
                 merged[name][key] = value
                 origins[f"{name}.{key}"] = layer.origin
-    return Loaded(msgspec.convert(merged, Config), origins)
+    entries: dict[str, object] = {}
+    for name in lists():
+        origins[name] = DEFAULT
+    for layer in stack:
+        for name, tables in layer.tables.items():
+            # A later layer's list replaces the earlier one: entries have an order and belong together.
+            entries[name] = [_entry(layer, name, index, entry) for index, entry in enumerate(tables)]
+            origins[name] = layer.origin
+    return Loaded(msgspec.convert(merged | entries, Config), origins)
+
+
+def _entry(layer: sources.Layer, name: str, index: int, values: Mapping[str, sources.Value]) -> object:
+    """One table of a list, converted to its type."""
+    struct = lists()[name]
+    keys = [field.name for field in msgspec.structs.fields(struct)]
+    for key in values:
+        if key not in keys:
+            raise ConfigError(f"{layer.origin}: unknown key `{name}[{index}].{key}`", nearest(key, keys))
+    try:
+        return msgspec.to_builtins(msgspec.convert(values, struct))
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{layer.origin}: {_explain(f'{name}[{index}]', str(error), values)}") from error
 
 
 def _checked(layer: sources.Layer, section: str, values: Mapping[str, sources.Value]) -> dict[str, object]:
@@ -94,4 +115,6 @@ def _explain(section: str, problem: str, given: Mapping[str, object]) -> str:
     key = path.rstrip("`")
     name = key.partition("[")[0]
     what = text[:1].lower() + text[1:]
+    if not path:
+        return f"{section}: {what}"
     return f"{section}.{key}: {what} (given {given.get(name)!r})"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from zlrs.config.model import Config, Section
+from zlrs.config.model import Config, PriceSettings, RuleSettings, Section, UpstreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,12 @@ SIMILARITY = 0.5
 
 def sections() -> list[str]:
     """Names of all tables, in the order of the reference."""
-    return [field.name for field in msgspec.structs.fields(Config)]
+    return [field.name for field in msgspec.structs.fields(Config) if isinstance(field.default, Section)]
+
+
+def lists() -> dict[str, type[Section]]:
+    """Names of all lists of tables (`[[name]]`) and the struct behind an entry."""
+    return {"upstream": UpstreamSettings, "rule": RuleSettings, "price": PriceSettings}
 
 
 def section_type(name: str) -> type[Section]:
