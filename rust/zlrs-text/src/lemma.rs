@@ -238,6 +238,16 @@ pub fn lemma(word: &str) -> (String, Inflection) {
     (word.to_owned(), Inflection::Base)
 }
 
+/// Ends of stems that lost an e, and stems that end so and lost none.
+const E_ENDINGS: &[&str] =
+    &["at", "bl", "tl", "dl", "pl", "gl", "iz", "ur", "ir", "quir", "ib", "id", "ut", "or"];
+const NO_E: &[&str] = &[
+    "treat", "repeat", "cheat", "seat", "heat", "beat", "defeat", "float", "coat", "boat", "chat", "format",
+    "avoid", "paid", "monitor", "editor", "tutor", "layout", "shout", "about", "put", "doctor", "author",
+    "sponsor", "occur", "stir", "repair", "pair", "hair", "air", "aid", "raid", "tour", "pour", "favour",
+    "colour", "labour", "honour", "color", "favor", "anchor", "factor", "mirror", "floor", "door",
+];
+
 fn has_vowel(text: &str) -> bool {
     text.bytes().any(|byte| b"aeiouy".contains(&byte))
 }
@@ -265,15 +275,7 @@ fn restored(stem: &str) -> String {
     let needs_e = matches!(last, b'c' | b'v' | b'u' | b'z')
         || last == b'g' && before != b'n'
         || last == b's' && before != b's'
-        || ["at", "bl", "tl", "dl", "pl", "gl", "iz", "ur", "ir", "quir", "ib", "id", "ut", "or"]
-            .iter()
-            .any(|end| stem.ends_with(end))
-            && ![
-                "eat", "oat", "treat", "repeat", "visit", "avoid", "limit", "monitor", "editor", "about",
-                "out", "tutor", "layout",
-            ]
-            .iter()
-            .any(|whole| stem.ends_with(whole))
+        || E_ENDINGS.iter().any(|end| stem.ends_with(end)) && !NO_E.contains(&stem)
         || is_short;
     if needs_e { format!("{stem}e") } else { stem.to_owned() }
 }

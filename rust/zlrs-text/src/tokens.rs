@@ -84,6 +84,15 @@ fn split(text: &str, range: Range<usize>, parts: &mut Vec<Part>) {
         } else if character.is_alphanumeric() && !is_superscript(character) {
             let length = word_length(&text[at..end]);
             let gap = last_end.map(|last| &text[last..at]);
+            // "version A" has a name, "a version" has an article.
+            if &text[at..at + length] == "A"
+                && text[..at].trim_end().ends_with(|last: char| last.is_alphanumeric() || last == ',')
+            {
+                parts.push(Part::Done(token(at..at + length, Kind::Content, "A".to_owned())));
+                at += length;
+                last_end = Some(at);
+                continue;
+            }
             push_word(
                 &text[at..at + length],
                 at,

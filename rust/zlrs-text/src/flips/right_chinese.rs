@@ -1,0 +1,2 @@
+use super::Pairs;
+pub(super) fn generate(_pairs: &mut Pairs) {}
