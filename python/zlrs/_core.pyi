@@ -13,10 +13,13 @@ __all__ = [
     "Finished",
     "Generation",
     "Graph",
+    "Patterns",
+    "Tokenizer",
     "build_info",
     "error_catalogue",
     "error_classes",
     "header_names",
+    "verify_audit",
 ]
 
 # --- build ------------------------------------------------------------------------------------------------
@@ -47,6 +50,42 @@ def error_classes() -> list[tuple[str, str, str, str | None]]:
 
 def header_names() -> list[tuple[str, str | None]]:
     """Every header of ours: canonical and historical spelling."""
+
+# --- what the sidecar needs of the core -------------------------------------------------------------------
+
+@final
+class Patterns:
+    """Regular expressions that are searched together, in time linear in the text."""
+
+    def __new__(cls, patterns: Sequence[str]) -> Patterns:
+        """Compile; ValueError: look-around, a back reference, or too large."""
+
+    def matches(self, text: str) -> list[int]:
+        """Which patterns are found in a text, by their place in the list."""
+
+@final
+class Tokenizer:
+    """The tokenizer of a model file, without its weights."""
+
+    def __new__(cls, path: str | PathLike[str]) -> Tokenizer:
+        """Read the vocabulary of a GGUF file. Raises `CoreError` (`model_invalid`)."""
+
+    def count(self, text: str) -> int:
+        """How many tokens a text has."""
+
+def verify_audit(path: str | PathLike[str], key: str | None = None) -> dict[str, int]:
+    """Check a chain of the audit log.
+
+    Args:
+        path: The chain's file.
+        key: The public key it must be signed with, 64 hexadecimal digits; absent, the one in its first line.
+
+    Returns:
+        records, signed_records, dropped_records, and 0 or 1 for ended and cut_line.
+
+    Raises:
+        CoreError: `conflict_error` names the first bad record; `not_found_error` when it cannot be read.
+    """
 
 # --- engine -----------------------------------------------------------------------------------------------
 

@@ -39,11 +39,15 @@ OWN = (
     Verb("models", "fetch, list, check and remove model files", _own("zlrs.cli.models")),
     Verb("systems", "print what zlrs consists of and what is real today", _own("zlrs.cli.systems")),
     Verb("config", "check and show the configuration", _own("zlrs.cli.config")),
+    Verb("audit", "check and read the audit log of a decision graph", _own("zlrs.cli.audit")),
     Verb("build-info", "print what this build is", _own("zlrs.cli.build_info")),
     Verb("version", "print the version", _own("zlrs.cli.version")),
 )
 
-FOREIGN_HELP = {"proxy": "the sidecar: answer what is proven, forward the rest"}
+FOREIGN_HELP = {
+    "proxy": "the sidecar: answer what is proven, forward the rest",
+    "cost": "what calls cost and what was saved, from the sidecar's ledger",
+}
 
 
 def all_verbs() -> dict[str, Verb]:

@@ -1,11 +1,14 @@
 //! `zlrs._core`: the only crate that knows Python. One file per exposed class; no logic of its own.
 #![expect(clippy::needless_pass_by_value, reason = "what is converted from Python arguments is owned")]
 
+mod audit;
 mod build_info;
 mod engine;
 mod error;
 mod generation;
 mod graph;
+mod patterns;
+mod tokenizer;
 mod wire;
 
 use pyo3::prelude::*;
@@ -13,6 +16,8 @@ use pyo3::prelude::*;
 // Every class is frozen and locks what changes, so the module needs no global interpreter lock.
 #[pymodule(gil_used = false)]
 mod _core {
+    #[pymodule_export]
+    use super::audit::verify_audit;
     #[pymodule_export]
     use super::build_info::build_info;
     #[pymodule_export]
@@ -23,6 +28,10 @@ mod _core {
     use super::generation::{Delta, Finished, PyGeneration};
     #[pymodule_export]
     use super::graph::{PyDecision, PyGraph};
+    #[pymodule_export]
+    use super::patterns::PyPatterns;
+    #[pymodule_export]
+    use super::tokenizer::PyTokenizer;
     #[pymodule_export]
     use super::wire::{error_catalogue, error_classes, header_names};
 

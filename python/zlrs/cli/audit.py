@@ -1,0 +1,134 @@
+"""`zlrs audit verify|show|export`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zlrs import audit
+from zlrs.cli.output import print_error
+from zlrs.cli.parser import Parser
+from zlrs.config import load
+from zlrs.errors import ConflictError, NotFoundError, ZlrsError
+from zlrs.graph import MEMORY, default_directory
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+_COLUMNS = (
+    "chain",
+    "seq",
+    "kind",
+    "id",
+    "decision",
+    "outcome",
+    "reason",
+    "protocol",
+    "route",
+    "status",
+    "node",
+)
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Check or read the audit log of a decision graph."""
+    parser = Parser(
+        "zlrs audit",
+        "Check and read the audit log.",
+        "examples:\n"
+        "  zlrs audit verify\n"
+        "  zlrs audit show --last 20\n"
+        "  zlrs audit show aud_0198c0ffee\n"
+        "  zlrs audit export --csv > decisions.csv\n",
+    )
+    parser.add_argument(
+        "action",
+        choices=["verify", "show", "export"],
+        help="verify: exit 1 when a chain is not what was written; show: the last records; export: all",
+    )
+    parser.add_argument("id", nargs="?", help="show: the records of this decision")
+    parser.add_argument("--graph", metavar="DIRECTORY", help="the graph's directory, instead of graph.path")
+    parser.add_argument("--config", metavar="FILE", help="instead of ./zlrs.toml")
+    parser.add_argument("--key", metavar="HEX", help="verify: public key the chains must be signed with")
+    parser.add_argument("--last", type=int, default=20, metavar="N", help="show: how many (20)")
+    parser.add_argument("--csv", action="store_true", help="export: a table instead of JSON lines")
+    options = parser.parse_args(arguments)
+    folder = _folder(options)
+    found = audit.chains(folder)
+    if not found:
+        raise NotFoundError(
+            f"there is no audit log in {folder}", suggestion="Name the graph's directory with --graph"
+        )
+    if options.action == "verify":
+        return _verify(found, options.key)
+    if options.action == "show":
+        return _show(found, options.id, options.last)
+    return _export(found, as_table=options.csv)
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    if options.graph is not None:
+        return Path(options.graph).expanduser()
+    path = load(file=options.config).config.graph.path
+    if path == MEMORY:
+        raise NotFoundError("a graph in memory keeps no audit log")
+    return Path(path).expanduser() if path else default_directory()
+
+
+def _verify(found: list[Path], key: str | None) -> int:
+    bad = 0
+    for path in found:
+        try:
+            report = audit.verify(path, key)
+        except ConflictError as error:
+            bad += 1
+            print_error(f"{path.name}: {error.message}")
+            continue
+        except ValueError as error:
+            raise ZlrsError(f"--key: {error}") from None
+        end = "ended" if report.ended else "open end"
+        if report.cut_line:
+            end += ", last line cut off"
+        dropped = f", {report.dropped_records} dropped" if report.dropped_records else ""
+        print(f"{path.name}: good, {report.records} records, {report.signed_records} signed{dropped}, {end}")
+    return 1 if bad else 0
+
+
+def _all(found: list[Path]) -> Iterator[tuple[Path, audit.Record]]:
+    return ((path, record) for path in found for record in audit.records(path))
+
+
+def _show(found: list[Path], wanted: str | None, last: int) -> int:
+    rows = [
+        record
+        for _, record in _all(found)
+        if wanted is None or wanted in {record.body.get("id"), record.body.get("decision")}
+    ]
+    if wanted is not None:
+        if not rows:
+            raise NotFoundError(f"no record has the id {wanted}", suggestion="`zlrs audit show` lists ids")
+        print("\n".join(json.dumps(record.body, indent=2) for record in rows))
+        return 0
+    for record in rows[-last:] if last > 0 else []:
+        body = record.body
+        name = str(body.get("id") or body.get("decision") or "")
+        reason = body.get("reason")
+        what = f"{body.get('outcome', '')}" + (f" ({reason})" if reason else "")
+        print(f"{name}  {record.kind:<9}  {what}")
+    return 0
+
+
+def _export(found: list[Path], *, as_table: bool) -> int:
+    if not as_table:
+        for path, record in _all(found):
+            print(json.dumps({"chain": path.stem, "seq": record.sequence, **record.body}))
+        return 0
+    table = csv.DictWriter(sys.stdout, _COLUMNS, extrasaction="ignore", lineterminator="\n")
+    table.writeheader()
+    for path, record in _all(found):
+        table.writerow({"chain": path.stem, "seq": record.sequence, **record.body})
+    return 0
