@@ -5,23 +5,39 @@
 //! gives [`LookupFacts`], and [`decide`] says what is done. An answer goes through [`storable`].
 #![forbid(unsafe_code)]
 
+mod alarm;
+mod bound;
 mod credential;
 mod decide;
 mod digest;
 mod eligibility;
+mod evidence;
 mod form;
+mod gates;
+mod load;
 mod lookup;
+mod propose;
+mod recheck;
 mod route;
 mod settings;
+mod stages;
 mod volatile;
 
+pub use alarm::{ALARM_THRESHOLD, Alarm};
+pub use bound::{ALPHA, Preset, largest_sum, printed, trials_needed, upper_limit};
 pub use credential::{Credential, Credentials};
 pub use decide::{CLOCK_SLACK_MS, Inputs, Outcome, decide};
 pub use digest::Digest;
 pub use eligibility::{check_body, check_headers};
+pub use evidence::{Agreement, AnswerKind, Cause, Class, Policy, Pool, Trial};
 pub use form::{Response, storable};
+pub use gates::{EdgeRecord, Stability};
+pub use load::explore_threshold;
 pub use lookup::{EntryFacts, LookupFacts};
+pub use propose::{Mode, Nothing, Proposal, ProposalInputs, Standing, propose};
+pub use recheck::{Due, RecheckRules, Served, is_of_the_day, last_scheduled};
 pub use route::{Versions, route_code, route_of_code};
 pub use settings::{AbsentTemperature, Settings, SettingsError};
+pub use stages::{CLEAN_NEEDED, Draw, FLOOR_AFTER, Observation, Progress, Step, falls_into};
 pub use volatile::volatile_words;
 pub use zlrs_wire::header::Route;
