@@ -1,8 +1,8 @@
 //! Attention over the KV arena: who computes which part, and where it is kept.
 //!
 //! The arithmetic is specified in [`naive::attention`](crate::naive::attention); nothing here changes a bit.
-//! Work is shared out by (row, KV head), so that a KV head's keys and values are read once for all its query
-//! heads. When that gives too few parts to keep the pool busy (a few rows far into a context), the splits of
+//! Work is shared out by (rows of a sequence, KV head), so that a tile of keys and values is read once for all
+//! query heads of all those rows that see it whole. When that gives too few parts to keep the pool busy (a few rows far into a context), the splits of
 //! the rows are shared out instead and merged afterwards in their order, as they would have been.
 #![expect(unsafe_code, reason = "workers write disjoint parts of one output")]
 
@@ -10,7 +10,7 @@ mod parts;
 
 use std::ops::Range;
 
-use crate::dispatch::dispatch;
+use crate::dispatch::{dispatch, dispatch_wide};
 use crate::kv::{BLOCK_TOKENS, KvLayer};
 use crate::naive::attention::{SPLIT, TILE};
 use crate::output::Columns;
@@ -22,6 +22,12 @@ const INLINE_WORK: usize = 1 << 16;
 
 /// Parts per worker below which splits are shared out.
 const PARTS_PER_WORKER: usize = 4;
+
+/// Queries of one KV head that take a tile together, about: what they gather stays in a second-level cache.
+const QUERIES_TOGETHER: usize = 64;
+
+/// The most rows of a part.
+const ROWS_TOGETHER: usize = 16;
 
 /// One query row: where its sequence's keys and values are and which of them it sees.
 #[derive(Debug, Clone, Copy)]
@@ -62,38 +68,39 @@ struct Call<'a> {
     q: &'a [f32],
 }
 
-/// One worker's memory.
+/// One worker's memory, for the queries of a part.
 struct Memory<'a> {
-    /// Scaled queries, `[group][dim]`.
+    /// Scaled queries, `[query][dim]`.
     queries: &'a mut [f32],
-    /// Scores and weights, `[group][TILE]`.
+    /// Scores and weights, `[query][TILE]`.
     tile: &'a mut [f32],
     total: Partial<'a>,
     next: Partial<'a>,
 }
 
 impl Call<'_> {
-    /// Floats of a group's queries, and of its output.
+    /// Floats of a row's queries of one KV head, and of their output.
     fn group_len(&self) -> usize {
         self.group * self.layer.head_dim
     }
 
-    fn partial_len(&self) -> usize {
-        Partial::len(self.group, self.layer.head_dim)
+    fn partial_len(&self, rows: usize) -> usize {
+        Partial::len(rows * self.group, self.layer.head_dim)
     }
 
-    /// Floats a worker needs, in whole cache lines.
-    fn memory_len(&self) -> usize {
-        (self.group_len() + self.group * TILE + 2 * self.partial_len()).next_multiple_of(16)
+    /// Floats a worker needs for parts of `rows` rows, in whole cache lines.
+    fn memory_len(&self, rows: usize) -> usize {
+        let queries = rows * (self.group_len() + self.group * TILE);
+        (queries + 2 * self.partial_len(rows)).next_multiple_of(16)
     }
 
-    fn memory<'m>(&self, memory: &'m mut [f32]) -> Memory<'m> {
-        let (queries, rest) = memory.split_at_mut(self.group_len());
-        let (tile, rest) = rest.split_at_mut(self.group * TILE);
-        let (total, rest) = rest.split_at_mut(self.partial_len());
-        let (next, _) = rest.split_at_mut(self.partial_len());
-        let (total, next) = (Partial::new(total, self.group), Partial::new(next, self.group));
-        Memory { queries, tile, total, next }
+    fn memory<'m>(&self, rows: usize, memory: &'m mut [f32]) -> Memory<'m> {
+        let (queries, rest) = memory.split_at_mut(rows * self.group_len());
+        let (tile, rest) = rest.split_at_mut(rows * self.group * TILE);
+        let (total, rest) = rest.split_at_mut(self.partial_len(rows));
+        let (next, _) = rest.split_at_mut(self.partial_len(rows));
+        let heads = rows * self.group;
+        Memory { queries, tile, total: Partial::new(total, heads), next: Partial::new(next, heads) }
     }
 
     fn scale_queries(&self, row: usize, kv_head: usize, queries: &mut [f32]) {
@@ -103,8 +110,7 @@ impl Call<'_> {
         }
     }
 
-    fn span(&self, row: usize, kv_head: usize, split: usize) -> Span<'_> {
-        let visible = self.rows[row].visible();
+    fn span(&self, row: usize, kv_head: usize) -> Span<'_> {
         Span {
             arena: self.arena,
             block_len: self.block_len,
@@ -112,30 +118,99 @@ impl Call<'_> {
             head_dim: self.layer.head_dim,
             keys: self.layer.keys(kv_head),
             values: self.layer.values(kv_head),
-            positions: visible.start.max(split * SPLIT)..visible.end.min((split + 1) * SPLIT),
         }
     }
 
-    /// A row and KV head from beginning to end.
-    fn whole(&self, row: usize, kv_head: usize, memory: &mut Memory<'_>, out: &mut [f32]) {
-        self.scale_queries(row, kv_head, memory.queries);
-        let splits = self.rows[row].splits();
-        let first = splits.start;
-        for split in splits {
-            let span = self.span(row, kv_head, split);
-            if split == first {
-                run_split(self.isa, &span, memory.queries, memory.tile, &mut memory.total);
-            } else {
-                run_split(self.isa, &span, memory.queries, memory.tile, &mut memory.next);
-                run_merge(self.isa, &mut memory.total, &memory.next);
+    /// What a row sees of the positions `among`.
+    fn seen(&self, row: usize, among: &Range<usize>) -> Range<usize> {
+        let visible = self.rows[row].visible();
+        let start = visible.start.max(among.start);
+        start..visible.end.min(among.end).max(start)
+    }
+
+    /// The state of one split for rows of one sequence; a row that sees nothing of it keeps an empty one.
+    fn split(
+        &self,
+        rows: &Range<usize>,
+        kv_head: usize,
+        split: usize,
+        queries: &[f32],
+        tile: &mut [f32],
+        state: &mut Partial<'_>,
+    ) {
+        state.clear();
+        let span = self.span(rows.start, kv_head);
+        let positions = split * SPLIT..(split + 1) * SPLIT;
+        let seen = rows.clone().map(|row| self.seen(row, &positions)).filter(|seen| !seen.is_empty());
+        let Some(all) = seen.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)) else { return };
+        for index in all.start / TILE..all.end.div_ceil(TILE) {
+            let positions = index * TILE..(index + 1) * TILE;
+            let mut row = rows.start;
+            while row < rows.end {
+                // As many rows as see the same of the tile: all of it, but near their own positions.
+                let seen = self.seen(row, &positions);
+                let mut end = row + 1;
+                while end < rows.end && self.seen(end, &positions) == seen {
+                    end += 1;
+                }
+                if !seen.is_empty() {
+                    let heads = (row - rows.start) * self.group..(end - rows.start) * self.group;
+                    let queries =
+                        &queries[heads.start * self.layer.head_dim..heads.end * self.layer.head_dim];
+                    let tile = &mut tile[..heads.len() * TILE];
+                    run_tile(self.isa, &span, seen, queries, tile, &mut state.heads(heads));
+                }
+                row = end;
             }
         }
-        memory.total.finish(out);
+    }
+
+    /// Rows of one sequence and a KV head from beginning to end. The rows' first splits are the same.
+    fn whole(&self, rows: &Range<usize>, kv_head: usize, memory: &mut Memory<'_>, out: &Columns<'_>) {
+        for (row, queries) in rows.clone().zip(memory.queries.chunks_exact_mut(self.group_len())) {
+            self.scale_queries(row, kv_head, queries);
+        }
+        let first = self.rows[rows.start].splits().start;
+        let end = rows.clone().map(|row| self.rows[row].splits().end).max().unwrap_or(first);
+        self.split(rows, kv_head, first, memory.queries, memory.tile, &mut memory.total);
+        for split in first + 1..end {
+            self.split(rows, kv_head, split, memory.queries, memory.tile, &mut memory.next);
+            for row in rows.clone().filter(|&row| self.rows[row].splits().contains(&split)) {
+                let heads = (row - rows.start) * self.group..(row - rows.start + 1) * self.group;
+                run_merge(self.isa, &mut memory.total.heads(heads.clone()), &memory.next.heads(heads));
+            }
+        }
+        for row in rows.clone() {
+            let heads = (row - rows.start) * self.group..(row - rows.start + 1) * self.group;
+            // SAFETY: each row of each KV head belongs to one part, each part to one worker.
+            let out = unsafe { out.segment(row * self.layer.kv_heads + kv_head, 0..self.group_len()) };
+            memory.total.heads(heads).finish(out);
+        }
+    }
+
+    /// The end of the part that begins with row `start`: rows of one sequence with the same window whose first
+    /// split is the same, at most `limit`.
+    fn part_end(&self, start: usize, limit: usize) -> usize {
+        let first = &self.rows[start];
+        let alike = |row: &AttentionRow<'_>| {
+            std::ptr::eq(row.blocks, first.blocks)
+                && row.window == first.window
+                && row.splits().start == first.splits().start
+        };
+        let more = self.rows[start + 1..].iter().take(limit - 1).take_while(|row| alike(row)).count();
+        start + 1 + more
     }
 }
 
-fn run_split(isa: Isa, span: &Span<'_>, queries: &[f32], tile: &mut [f32], partial: &mut Partial<'_>) {
-    dispatch!(isa, attention::split(span, queries, tile, partial));
+fn run_tile(
+    isa: Isa,
+    span: &Span<'_>,
+    positions: Range<usize>,
+    queries: &[f32],
+    tile: &mut [f32],
+    partial: &mut Partial<'_>,
+) {
+    dispatch_wide!(isa, attention::tile(span, positions, queries, tile, partial));
 }
 
 fn run_merge(isa: Isa, total: &mut Partial<'_>, next: &Partial<'_>) {
@@ -198,28 +273,43 @@ pub fn attention(
     let share_splits =
         !inline && max_splits > 1 && pool.threads() > 1 && parts < PARTS_PER_WORKER * pool.threads();
 
+    // Rows of a part; alone where splits are shared out, and where they are of different sequences anyway.
+    let limit = if share_splits { 1 } else { (QUERIES_TOGETHER / group).clamp(1, ROWS_TOGETHER) };
+    let Scratch { attention: floats, attention_parts: row_parts, .. } = scratch;
+    row_parts.clear();
+    let mut longest = 1;
+    let mut start = 0;
+    while start < rows.len() {
+        let end = call.part_end(start, limit);
+        row_parts.push(start..end);
+        longest = longest.max(end - start);
+        start = end;
+    }
+
     let workers = if inline { 1 } else { pool.threads() };
-    let worker_len = workers * call.memory_len();
-    let partial_len = call.partial_len();
+    let memory_len = call.memory_len(longest);
+    let worker_len = workers * memory_len;
+    let partial_len = call.partial_len(1);
     let partials_len = if share_splits { parts * max_splits * partial_len } else { 0 };
-    reserve(&mut scratch.attention, worker_len + partials_len)?;
-    let (memory, partials) = scratch.attention.split_at_mut(worker_len);
+    reserve(floats, worker_len + partials_len)?;
+    let (memory, partials) = floats.split_at_mut(worker_len);
     let out = Columns::new(out, call.group_len());
-    let memory = Columns::new(memory, call.memory_len());
+    let memory = Columns::new(memory, memory_len);
 
     if !share_splits {
-        let job = |worker: usize, part: usize| {
-            // SAFETY: each worker has one job at a time and its own row of memory, each part its own row of
-            // the output; both exist.
-            let (memory, out) = unsafe {
-                (memory.segment(worker, 0..call.memory_len()), out.segment(part, 0..call.group_len()))
-            };
-            call.whole(part / kv_heads, part % kv_heads, &mut call.memory(memory), out);
+        let units = row_parts.len() * kv_heads;
+        let job = |worker: usize, unit: usize| {
+            // The last rows see the most: they come first, so that no worker is left with a long part at the end.
+            let unit = units - 1 - unit;
+            let rows = &row_parts[unit / kv_heads];
+            // SAFETY: each worker has one job at a time and its own row of memory.
+            let memory = unsafe { memory.segment(worker, 0..memory_len) };
+            call.whole(rows, unit % kv_heads, &mut call.memory(longest, memory), &out);
         };
         if inline {
-            return pool.run_alone(&|| (0..parts).for_each(|part| job(0, part)));
+            return pool.run_alone(&|| (0..units).for_each(|unit| job(0, unit)));
         }
-        return pool.run_units(parts, &job);
+        return pool.run_units(units, &job);
     }
 
     let partials_columns = Columns::new(&mut partials[..partials_len], partial_len);
@@ -232,12 +322,12 @@ pub fn attention(
         }
         // SAFETY: as above; each unit has its own row of the partials.
         let (memory, partial) = unsafe {
-            (memory.segment(worker, 0..call.memory_len()), partials_columns.segment(unit, 0..partial_len))
+            (memory.segment(worker, 0..memory_len), partials_columns.segment(unit, 0..partial_len))
         };
-        let Memory { queries, tile, .. } = call.memory(memory);
+        let Memory { queries, tile, .. } = call.memory(1, memory);
         call.scale_queries(row, kv_head, queries);
-        let span = call.span(row, kv_head, splits.start + index);
-        run_split(isa, &span, queries, tile, &mut Partial::new(partial, group));
+        let partial = &mut Partial::new(partial, group);
+        call.split(&(row..row + 1), kv_head, splits.start + index, queries, tile, partial);
     })?;
     for (part, partials) in partials.chunks_exact_mut(max_splits * partial_len).enumerate().take(parts) {
         let (total, rest) = partials.split_at_mut(partial_len);

@@ -16,4 +16,17 @@ macro_rules! dispatch {
     }};
 }
 
-pub(crate) use dispatch;
+/// As [`dispatch`], for functions that `avx512` has as well.
+macro_rules! dispatch_wide {
+    ($isa:expr, $module:ident::$function:ident($($argument:expr),* $(,)?)) => {{
+        #[cfg(target_arch = "x86_64")]
+        if $isa.runs_avx512() {
+            // SAFETY: the check has just found AVX-512 (F, BW, VL), VNNI and all of AVX2 on this processor.
+            #[allow(unsafe_code, reason = "entering code that needs checked processor features")]
+            return unsafe { $crate::avx512::$module::$function($($argument),*) };
+        }
+        $crate::dispatch::dispatch!($isa, $module::$function($($argument),*))
+    }};
+}
+
+pub(crate) use {dispatch, dispatch_wide};

@@ -8,7 +8,7 @@
 //! agree, but the bits are not those of the specification.
 
 use crate::Isa;
-use crate::dispatch::dispatch;
+use crate::dispatch::{dispatch, dispatch_wide};
 
 /// Root-mean-square norm of one row or one head: `out[i] = x[i] / sqrt(mean(x^2) + epsilon) · weight[i]`.
 ///
@@ -36,7 +36,7 @@ pub fn rms_norm_in_place(isa: Isa, x: &mut [f32], weight: &[f32], epsilon: f32) 
 pub fn silu_multiply(isa: Isa, gate: &[f32], up: &[f32], out: &mut [f32]) {
     assert_eq!(gate.len(), up.len(), "silu_multiply: lengths of gate and up");
     assert_eq!(gate.len(), out.len(), "silu_multiply: lengths of gate and out");
-    dispatch!(isa, activation::silu_multiply(gate, up, out));
+    dispatch_wide!(isa, activation::silu_multiply(gate, up, out));
 }
 
 /// `out[i] = gelu(gate[i]) · up[i]`, GELU in its tanh form.
@@ -46,7 +46,7 @@ pub fn silu_multiply(isa: Isa, gate: &[f32], up: &[f32], out: &mut [f32]) {
 pub fn gelu_multiply(isa: Isa, gate: &[f32], up: &[f32], out: &mut [f32]) {
     assert_eq!(gate.len(), up.len(), "gelu_multiply: lengths of gate and up");
     assert_eq!(gate.len(), out.len(), "gelu_multiply: lengths of gate and out");
-    dispatch!(isa, activation::gelu_multiply(gate, up, out));
+    dispatch_wide!(isa, activation::gelu_multiply(gate, up, out));
 }
 
 /// `out[i] += x[i]`.
@@ -71,5 +71,5 @@ pub fn softcap(isa: Isa, cap: f32, x: &mut [f32]) {
 /// `x[i] = e^x[i]`, within 1 unit in the last place; exactly 0 where the result would be subnormal, infinity
 /// where it would overflow.
 pub fn exp(isa: Isa, x: &mut [f32]) {
-    dispatch!(isa, exponential::exp_all(x));
+    dispatch_wide!(isa, exponential::exp_all(x));
 }

@@ -96,4 +96,10 @@ impl Isa {
     pub(crate) fn runs_avx2(self) -> bool {
         self != Self::Naive && self.is_available()
     }
+
+    /// Whether AVX-512 code is wanted and may run.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "asked only where AVX-512 exists"))]
+    pub(crate) fn runs_avx512(self) -> bool {
+        self == Self::Avx512 && self.is_available()
+    }
 }

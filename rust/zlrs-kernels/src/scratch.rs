@@ -12,6 +12,8 @@ pub struct Scratch {
     pub(crate) packed: Vec<u32>,
     /// Per-worker tiles of [`attention`](crate::attention()).
     pub(crate) attention: Vec<f32>,
+    /// Rows of each part of [`attention`](crate::attention()).
+    pub(crate) attention_parts: Vec<std::ops::Range<usize>>,
 }
 
 impl Scratch {

@@ -161,6 +161,11 @@ fn floats(len: impl Into<prop::collection::SizeRange>) -> impl Strategy<Value = 
     prop::collection::vec(any, len)
 }
 
+/// The instruction sets of this machine.
+fn available() -> impl Iterator<Item = Isa> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_available())
+}
+
 type Binary = fn(Isa, &[f32], &[f32], &mut [f32]);
 type InPlace = fn(Isa, &mut [f32]);
 
@@ -168,8 +173,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn avx2_equals_the_specification(x in floats(0..70_usize), seed in any::<u64>()) {
-        prop_assume!(Isa::Avx2.is_available());
+    fn every_set_equals_the_specification(x in floats(0..70_usize), seed in any::<u64>()) {
         let mut y = x.clone();
         if !y.is_empty() {
             let middle = seed as usize % y.len();
@@ -185,10 +189,13 @@ proptest! {
             }),
         ];
         for (name, function) in binaries {
-            let (mut naive, mut avx2) = (vec![7.0; x.len()], vec![9.0; x.len()]);
+            let mut naive = vec![7.0; x.len()];
             function(Isa::Naive, &x, &y, &mut naive);
-            function(Isa::Avx2, &x, &y, &mut avx2);
-            prop_assert_eq!(bits(&naive), bits(&avx2), "{}", name);
+            for isa in available() {
+                let mut fast = vec![9.0; x.len()];
+                function(isa, &x, &y, &mut fast);
+                prop_assert_eq!(bits(&naive), bits(&fast), "{} {:?}", name, isa);
+            }
         }
         let in_places: [(&str, InPlace); 3] = [
             ("exp", zlrs_kernels::exp),
@@ -196,10 +203,13 @@ proptest! {
             ("softcap", |isa, x| zlrs_kernels::softcap(isa, 30.0, x)),
         ];
         for (name, function) in in_places {
-            let (mut naive, mut avx2) = (x.clone(), x.clone());
+            let mut naive = x.clone();
             function(Isa::Naive, &mut naive);
-            function(Isa::Avx2, &mut avx2);
-            prop_assert_eq!(bits(&naive), bits(&avx2), "{}", name);
+            for isa in available() {
+                let mut fast = x.clone();
+                function(isa, &mut fast);
+                prop_assert_eq!(bits(&naive), bits(&fast), "{} {:?}", name, isa);
+            }
         }
     }
 
@@ -217,20 +227,19 @@ proptest! {
 
 /// The vector exponential over a dense sweep, since attention and every activation rest on it.
 #[test]
-fn avx2_exp_equals_the_specification_everywhere() {
-    if !Isa::Avx2.is_available() {
-        println!("skipped: this processor has no AVX2");
-        return;
-    }
+fn vector_exp_equals_the_specification_everywhere() {
     let all: Vec<f32> = (0..=u32::MAX).step_by(8191).map(f32::from_bits).collect();
     for base in [EXP_UPPER, EXP_LOWER, 0.5 * std::f32::consts::LN_2, 0.0] {
         let near: Vec<f32> = (-1000..1000).map(|steps| next_up(base, steps)).collect();
         for x in [&near, &all] {
-            let (mut naive, mut avx2) = (x.clone(), x.clone());
+            let mut naive = x.clone();
             zlrs_kernels::exp(Isa::Naive, &mut naive);
-            zlrs_kernels::exp(Isa::Avx2, &mut avx2);
-            // Even the pattern of NaN is fixed for exp.
-            assert!(naive.iter().zip(&avx2).all(|(a, b)| a.to_bits() == b.to_bits()));
+            for isa in available() {
+                let mut fast = x.clone();
+                zlrs_kernels::exp(isa, &mut fast);
+                // Even the pattern of NaN is fixed for exp.
+                assert!(naive.iter().zip(&fast).all(|(a, b)| a.to_bits() == b.to_bits()), "{isa:?}");
+            }
         }
     }
 }

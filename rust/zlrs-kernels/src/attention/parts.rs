@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use crate::naive::attention::TILE;
-
-/// The visible positions of one split, and where one KV head has them.
+/// Where one KV head of a sequence has its keys and values.
 pub(crate) struct Span<'a> {
     pub(super) arena: &'a [u16],
     pub(super) block_len: usize,
@@ -12,18 +10,11 @@ pub(crate) struct Span<'a> {
     pub(super) head_dim: usize,
     pub(super) keys: Range<usize>,
     pub(super) values: Range<usize>,
-    pub(super) positions: Range<usize>,
 }
 
 impl Span<'_> {
     pub(crate) fn head_dim(&self) -> usize {
         self.head_dim
-    }
-
-    /// The visible positions of each tile that has any, ascending.
-    pub(crate) fn tiles(&self) -> impl Iterator<Item = Range<usize>> {
-        let Range { start, end } = self.positions;
-        (start / TILE..end.div_ceil(TILE)).map(move |tile| start.max(tile * TILE)..end.min((tile + 1) * TILE))
     }
 
     /// Keys of the sequence's block `index`, `[dim][position]`.
@@ -68,6 +59,16 @@ impl Partial<'_> {
         self.max.fill(f32::NEG_INFINITY);
         self.sum.fill(0.0);
         self.values.fill(0.0);
+    }
+
+    /// The part of some of the heads.
+    pub(super) fn heads(&mut self, heads: Range<usize>) -> Partial<'_> {
+        let dim = self.values.len() / self.sum.len();
+        Partial {
+            max: &mut self.max[heads.clone()],
+            sum: &mut self.sum[heads.clone()],
+            values: &mut self.values[heads.start * dim..heads.end * dim],
+        }
     }
 
     /// Values over sums.

@@ -9,6 +9,8 @@ use core::arch::x86_64::{
     _mm256_sub_ps,
 };
 
+use std::ops::Range;
+
 use super::exponential::exp;
 use super::float::{fold, load, store};
 use crate::attention::{Partial, Span};
@@ -156,71 +158,74 @@ fn accumulate<const VECTORS: usize>(
     unsafe { product.add(group) };
 }
 
-/// As [`scalar::split`].
+/// As [`scalar::tile`].
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(crate) fn split(span: &Span<'_>, queries: &[f32], tile: &mut [f32], partial: &mut Partial<'_>) {
+pub(crate) fn tile(
+    span: &Span<'_>,
+    positions: Range<usize>,
+    queries: &[f32],
+    tile: &mut [f32],
+    partial: &mut Partial<'_>,
+) {
     let dim = span.head_dim();
     if !dim.is_multiple_of(8) {
-        return scalar::split(span, queries, tile, partial);
+        return scalar::tile(span, positions, queries, tile, partial);
     }
     let group = partial.max.len();
     assert!(
         queries.len() == group * dim && tile.len() == group * TILE && partial.values.len() == group * dim
     );
-    partial.clear();
-    for positions in span.tiles() {
-        let blocks = positions.start / BLOCK_TOKENS..positions.end.div_ceil(BLOCK_TOKENS);
-        tile.fill(0.0);
-        let mut block = blocks.start;
-        while block < blocks.end {
-            block += match (group, blocks.end - block) {
-                (1, 4..) => {
-                    score::<8>(span, queries, block, tile);
-                    4
+    let blocks = positions.start / BLOCK_TOKENS..positions.end.div_ceil(BLOCK_TOKENS);
+    tile.fill(0.0);
+    let mut block = blocks.start;
+    while block < blocks.end {
+        block += match (group, blocks.end - block) {
+            (1, 4..) => {
+                score::<8>(span, queries, block, tile);
+                4
+            }
+            (1 | 2, 2..) => {
+                score::<4>(span, queries, block, tile);
+                2
+            }
+            _ => {
+                score::<2>(span, queries, block, tile);
+                1
+            }
+        };
+    }
+    let visible = positions.start % TILE..positions.start % TILE + positions.len();
+    for (head, weights) in tile.as_chunks_mut().0.iter_mut().enumerate() {
+        weights[..visible.start].fill(f32::NEG_INFINITY);
+        weights[visible.end..].fill(f32::NEG_INFINITY);
+        let correction = weigh(weights, &mut partial.max[head], &mut partial.sum[head]);
+        scale(correction, &mut partial.values[head * dim..][..dim]);
+    }
+    for block in blocks {
+        let first = positions.start.max(block * BLOCK_TOKENS);
+        let steps = positions.end.min((block + 1) * BLOCK_TOKENS) - first;
+        let values = &span.values(block)[first % BLOCK_TOKENS * dim..][..steps * dim];
+        let (weights, sums) = (&tile[first % TILE..], &mut *partial.values);
+        let mut lane = 0;
+        while lane < dim {
+            lane += match (group, dim - lane) {
+                (1, 64..) => {
+                    accumulate::<8>(dim, weights, values, lane, sums);
+                    64
                 }
-                (1 | 2, 2..) => {
-                    score::<4>(span, queries, block, tile);
-                    2
+                (1 | 2, 32..) => {
+                    accumulate::<4>(dim, weights, values, lane, sums);
+                    32
+                }
+                (_, 16..) => {
+                    accumulate::<2>(dim, weights, values, lane, sums);
+                    16
                 }
                 _ => {
-                    score::<2>(span, queries, block, tile);
-                    1
+                    accumulate::<1>(dim, weights, values, lane, sums);
+                    8
                 }
             };
-        }
-        let visible = positions.start % TILE..positions.start % TILE + positions.len();
-        for (head, weights) in tile.as_chunks_mut().0.iter_mut().enumerate() {
-            weights[..visible.start].fill(f32::NEG_INFINITY);
-            weights[visible.end..].fill(f32::NEG_INFINITY);
-            let correction = weigh(weights, &mut partial.max[head], &mut partial.sum[head]);
-            scale(correction, &mut partial.values[head * dim..][..dim]);
-        }
-        for block in blocks {
-            let first = positions.start.max(block * BLOCK_TOKENS);
-            let steps = positions.end.min((block + 1) * BLOCK_TOKENS) - first;
-            let values = &span.values(block)[first % BLOCK_TOKENS * dim..][..steps * dim];
-            let (weights, sums) = (&tile[first % TILE..], &mut *partial.values);
-            let mut lane = 0;
-            while lane < dim {
-                lane += match (group, dim - lane) {
-                    (1, 64..) => {
-                        accumulate::<8>(dim, weights, values, lane, sums);
-                        64
-                    }
-                    (1 | 2, 32..) => {
-                        accumulate::<4>(dim, weights, values, lane, sums);
-                        32
-                    }
-                    (_, 16..) => {
-                        accumulate::<2>(dim, weights, values, lane, sums);
-                        16
-                    }
-                    _ => {
-                        accumulate::<1>(dim, weights, values, lane, sums);
-                        8
-                    }
-                };
-            }
         }
     }
 }
@@ -256,7 +261,7 @@ fn weigh(weights: &mut [f32; TILE], max: &mut f32, sum: &mut f32) -> f32 {
 /// The length is a multiple of 8.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
-fn scale(factor: f32, values: &mut [f32]) {
+pub(crate) fn scale(factor: f32, values: &mut [f32]) {
     for chunk in values.as_chunks_mut().0 {
         store(chunk, _mm256_mul_ps(load(chunk), _mm256_set1_ps(factor)));
     }

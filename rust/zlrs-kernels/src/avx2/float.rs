@@ -24,7 +24,7 @@ pub(super) fn store(to: &mut [f32; 8], value: __m256) {
 /// The fixed tree over 16 lanes of [`naive::norm::fold`](crate::naive::norm::fold), lanes 0 to 7 in `low`.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
-pub(super) fn fold(low: __m256, high: __m256) -> f32 {
+pub(crate) fn fold(low: __m256, high: __m256) -> f32 {
     let eight = _mm256_add_ps(low, high);
     let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
     let two = _mm_add_ps(four, _mm_movehl_ps(four, four));

@@ -8,7 +8,7 @@
 pub(crate) mod activation;
 pub(crate) mod attention;
 pub(crate) mod exponential;
-mod float;
+pub(crate) mod float;
 pub(crate) mod kv;
 pub(crate) mod matmul;
 pub(crate) mod norm;

@@ -11,6 +11,9 @@
 #![allow(clippy::needless_range_loop, reason = "tiles are indexed by strip and column")]
 #![allow(clippy::wildcard_imports, reason = "intrinsics, a dozen a file")]
 
+pub(crate) mod activation;
+pub(crate) mod attention;
+pub(crate) mod exponential;
 mod gemm;
 mod gemv;
 mod lanes;

@@ -23,6 +23,8 @@
 //! on nothing else. A position that is not visible is never read into a value, whatever its memory holds. A NaN
 //! in the query or a visible key, or a score of positive infinity, makes all values of the query head NaN.
 
+use std::ops::Range;
+
 use super::exponential::exp;
 use super::kv::from_half;
 use super::norm::sum;
@@ -35,40 +37,44 @@ pub const TILE: usize = 64;
 /// Positions of a split.
 pub const SPLIT: usize = 512;
 
-/// The state of one split for a group of query heads. `queries` are scaled, `[group][dim]`; `tile` is working
-/// space, `[group][TILE]`. The span lies within one split and is not empty.
-pub(crate) fn split(span: &Span<'_>, queries: &[f32], tile: &mut [f32], partial: &mut Partial<'_>) {
+/// What queries of the same visible positions take from one tile. `queries` are scaled, `[queries][dim]`; `tile`
+/// is working space, `[queries][TILE]`; `partial` is the split's state so far. The positions lie within one tile
+/// and are not none.
+pub(crate) fn tile(
+    span: &Span<'_>,
+    positions: Range<usize>,
+    queries: &[f32],
+    tile: &mut [f32],
+    partial: &mut Partial<'_>,
+) {
     let dim = span.head_dim();
-    partial.clear();
-    for positions in span.tiles() {
-        let heads = queries.chunks_exact(dim).zip(tile.chunks_exact_mut(TILE)).enumerate();
-        for (head, (query, weights)) in heads {
-            let mut max = partial.max[head];
-            weights.fill(f32::NEG_INFINITY);
-            for position in positions.clone() {
-                let keys = span.keys(position / BLOCK_TOKENS);
-                let mut score = 0.0;
-                for (query, keys) in query.iter().zip(keys.chunks_exact(BLOCK_TOKENS)) {
-                    score = query.mul_add(from_half(keys[position % BLOCK_TOKENS]), score);
-                }
-                weights[position % TILE] = score;
-                max = max.max(score);
+    let heads = queries.chunks_exact(dim).zip(tile.chunks_exact_mut(TILE)).enumerate();
+    for (head, (query, weights)) in heads {
+        let mut max = partial.max[head];
+        weights.fill(f32::NEG_INFINITY);
+        for position in positions.clone() {
+            let keys = span.keys(position / BLOCK_TOKENS);
+            let mut score = 0.0;
+            for (query, keys) in query.iter().zip(keys.chunks_exact(BLOCK_TOKENS)) {
+                score = query.mul_add(from_half(keys[position % BLOCK_TOKENS]), score);
             }
-            let correction = exp(partial.max[head] - max);
-            for weight in weights.iter_mut() {
-                *weight = exp(*weight - max);
-            }
-            partial.max[head] = max;
-            partial.sum[head] = partial.sum[head].mul_add(correction, sum(weights));
-            let values = &mut partial.values[head * dim..][..dim];
-            for value in values.iter_mut() {
-                *value *= correction;
-            }
-            for position in positions.clone() {
-                let stored = &span.values(position / BLOCK_TOKENS)[position % BLOCK_TOKENS * dim..];
-                for (value, &stored) in values.iter_mut().zip(stored) {
-                    *value = weights[position % TILE].mul_add(from_half(stored), *value);
-                }
+            weights[position % TILE] = score;
+            max = max.max(score);
+        }
+        let correction = exp(partial.max[head] - max);
+        for weight in weights.iter_mut() {
+            *weight = exp(*weight - max);
+        }
+        partial.max[head] = max;
+        partial.sum[head] = partial.sum[head].mul_add(correction, sum(weights));
+        let values = &mut partial.values[head * dim..][..dim];
+        for value in values.iter_mut() {
+            *value *= correction;
+        }
+        for position in positions.clone() {
+            let stored = &span.values(position / BLOCK_TOKENS)[position % BLOCK_TOKENS * dim..];
+            for (value, &stored) in values.iter_mut().zip(stored) {
+                *value = weights[position % TILE].mul_add(from_half(stored), *value);
             }
         }
     }
