@@ -4,8 +4,9 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE ?= 1
 TEST_MODEL := smollm2-135m-instruct-q4_1
 DEMO_MODEL ?= qwen2.5-coder-0.5b-instruct-q4_k_m
+BENCH_MODELS = smollm2-135m-instruct-q4_1 $(DEMO_MODEL) qwen2.5-coder-1.5b-instruct-q4_k_m gemma-3-270m-q4_k_m
 
-.PHONY: help setup run test test-rust test-python lint format bench docs wheel lock exactness conformance clean
+.PHONY: help setup run test test-rust test-python lint format bench bench-engine docs wheel lock exactness conformance clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | column -t -s '|'
@@ -44,6 +45,10 @@ bench: setup  ## Figures of this machine, written to docs/benchmarks/ (nothing e
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)
 	@$(BIN)/python benches/engine_speed.py --model $(DEMO_MODEL)
 	@$(BIN)/python benches/sidecar_overhead.py
+
+bench-engine: setup  ## The engine beside llama.cpp, mistral.rs, candle (QUICK=1: ten minutes, else over an hour)
+	@for model in $(BENCH_MODELS); do $(BIN)/zlrs models pull $$model || exit 1; done
+	@cd benches && ../$(BIN)/python -m engine $(if $(QUICK),--quick)
 
 docs: setup  ## Regenerate the reference pages
 	@$(BIN)/python scripts/generate_docs.py
