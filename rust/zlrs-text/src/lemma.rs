@@ -206,7 +206,7 @@ pub fn lemma(word: &str) -> (String, Inflection) {
     if let Some((_, base)) = PLURALS.iter().find(|(plural, _)| *plural == word) {
         return ((*base).to_owned(), Inflection::S);
     }
-    if let Some(stem) = word.strip_suffix("ied").filter(|stem| stem.len() > 2) {
+    if let Some(stem) = word.strip_suffix("ied").filter(|stem| stem.len() > 1) {
         return (format!("{stem}y"), Inflection::Past);
     }
     if let Some(stem) = word.strip_suffix("ed").filter(|stem| has_vowel(stem) && stem.len() > 2) {
@@ -215,7 +215,7 @@ pub fn lemma(word: &str) -> (String, Inflection) {
     if let Some(stem) = word.strip_suffix("ing").filter(|stem| has_vowel(stem) && stem.len() > 2) {
         return (restored(stem), Inflection::Ing);
     }
-    if let Some(stem) = word.strip_suffix("ies").filter(|stem| stem.len() > 2) {
+    if let Some(stem) = word.strip_suffix("ies").filter(|stem| stem.len() > 1) {
         return (format!("{stem}y"), Inflection::S);
     }
     if let Some(stem) = word

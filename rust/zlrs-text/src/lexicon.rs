@@ -74,7 +74,7 @@ static ENGLISH_CLASSES: Classes = &[
         "\
 not|n't;no;never;none;nobody|no one;nothing;nowhere;neither;nor;without;no longer|not anymore;non;\
 lack|lacks|lacking;fail|fails|failed;refuse|refuses|refused;false;former;fake;invalid;expired;\
-impossible;unlikely",
+impossible;unlikely;opposite|contrary|reverse;untrue|wrong|incorrect;myth|joke|hoax;ban|banned;forbidden|prohibited;unable",
     ),
     (
         Quantifier,
@@ -110,7 +110,8 @@ optional|optionally;mandatory|compulsory|required|obligatory",
         Tense,
         "\
 was|were|used to;did;had;will|shall|going to|'ll;already;yet;still;previously|formerly;\
-currently|now|at present|at the moment;soon;been;recently;ago;upcoming",
+currently|now|at present|at the moment;soon;last year;next year;this year;last month;next month;this month;last week;next week;this week;\
+been;recently;ago;upcoming",
     ),
     (
         Person,
@@ -121,7 +122,7 @@ our|ours;they|them|themselves;their|theirs",
     (
         Condition,
         "\
-if|in case|provided that|as long as|provided;unless;or;but|however;although|though|even though;\
+hypothetically|theoretically|in theory;allegedly|supposedly|reportedly;if|in case|provided that|as long as|provided;unless;or;but|however;although|though|even though;\
 instead|instead of|rather than;otherwise;because;whether",
     ),
     (
@@ -180,6 +181,7 @@ static CHINESE_CLASSES: Classes = &[
         Tense,
         "\
 了;过;将|将会|将要|即将|会|会不会;已|已经;曾|曾经;正在|在线中;仍|仍然|还是;刚|刚刚|刚才;\
+去年;前年;今年|本年;明年;后年;上个月|上月;下个月|下月;本月|这个月;上周;下周;本周|这周;\
 目前|现在|当前|如今;原来",
     ),
     (
@@ -207,7 +209,7 @@ static CHINESE_CLASSES: Classes = &[
 ];
 
 const CHINESE_LIGHT: &str = "\
-的|地|吗|呢|吧|啊|呀|哦|嘛|是|是不是|有没有|也|就|请|请问|那么|此外|另外|还|同时|非常|很|十分|其实|您好|\
+的|地|吗|呢|吧|请您|请你|啊|呀|哦|嘛|是|是不是|有没有|也|就|请|请问|那么|此外|另外|还|同时|非常|很|十分|其实|您好|\
 你好|谢谢|麻烦|一下|直接|即可|所以|因此|对不起|好的|当然|需注意|请注意|注意|这|该|个|不仅|而且|便|来|去";
 
 const CHINESE_FUNCTION: &str = "\

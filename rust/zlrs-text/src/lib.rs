@@ -14,15 +14,18 @@
 pub mod atoms;
 mod c1;
 mod c2;
+pub mod compare;
 mod decimal;
 mod error;
 pub mod flips;
 mod form;
 pub mod guard;
+pub mod hygiene;
 mod lemma;
 mod lexicon;
 mod names;
 mod opposites;
+pub mod redact;
 mod script;
 mod synonyms;
 mod tokens;
@@ -30,6 +33,7 @@ mod units;
 mod words;
 
 pub use crate::atoms::{Atom, DomainPattern, Extractor, Quantity, Value, WordClass};
+pub use crate::compare::{Agreement, COMPARATOR_VERSION, Cause, Verdict, agree};
 pub use crate::decimal::Decimal;
 pub use crate::error::TextError;
 pub use crate::form::Form;

@@ -86,13 +86,13 @@ static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let relative = RELATIVE.iter().map(|(word, _)| *word).collect::<Vec<_>>();
     compiled(&format!(
         r"(?xi)
-        \b(?P<y1>\d{{4}})[-/.](?P<m1>\d{{1,2}})[-/.](?P<d1>\d{{1,2}})\b
+        (?-u:\b)(?P<y1>\d{{4}})[-/.](?P<m1>\d{{1,2}})[-/.](?P<d1>\d{{1,2}})(?-u:\b)
         |(?:(?P<y2>\d{{4}})\s?年\s?)?(?P<m2>\d{{1,2}}|[一二三四五六七八九十]{{1,2}})\s?月\s?(?:(?P<d2>\d{{1,2}}|[一二三四五六七八九十]{{1,3}})\s?[日号])?
-        |\b(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m3>{MONTHS})\b\.?(?:,?\s+(?P<y3>\d{{4}})\b)?
-        |\b(?P<m4>{MONTHS})\b\.?\s+(?P<d4>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<y4>\d{{4}})\b)?
-        |\b(?P<m5>{MONTHS})\b\.?,?\s+(?P<y5>\d{{4}})\b
-        |\b(?P<a>\d{{1,2}})/(?P<b>\d{{1,2}})/(?P<y6>\d{{4}})\b
-        |(?P<shift>\bnext\s|\blast\s)?\b(?P<week>mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)days?\b
+        |(?-u:\b)(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m3>{MONTHS})(?-u:\b)\.?(?:,?\s+(?P<y3>\d{{4}})(?-u:\b))?
+        |(?-u:\b)(?P<m4>{MONTHS})(?-u:\b)\.?\s+(?P<d4>\d{{1,2}})(?:st|nd|rd|th)?(?-u:\b)(?:,?\s+(?P<y4>\d{{4}})(?-u:\b))?
+        |(?-u:\b)(?P<m5>{MONTHS})(?-u:\b)\.?,?\s+(?P<y5>\d{{4}})(?-u:\b)
+        |(?-u:\b)(?P<a>\d{{1,2}})/(?P<b>\d{{1,2}})/(?P<y6>\d{{4}})(?-u:\b)
+        |(?P<shift>(?-u:\b)next\s|(?-u:\b)last\s)?(?-u:\b)(?P<week>mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)days?(?-u:\b)
         |(?P<zshift>下下|上上|下个?|上个?)?(?:星期|周|礼拜)(?P<zweek>[一二三四五六日天])
         |(?P<rel>{})",
         // White space is ignored in this mode: it has to be said.
@@ -103,10 +103,10 @@ static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     compiled(
         r"(?xi)
-        \b(?P<h1>\d{1,2})(?::(?P<n1>\d{2}))?(?::(?P<s1>\d{2}))?\s?(?P<half>a\.m\.|p\.m\.|am\b|pm\b)
-        |\b(?P<h2>\d{1,2}):(?P<n2>\d{2})(?::(?P<s2>\d{2}))?\b
+        (?-u:\b)(?P<h1>\d{1,2})(?::(?P<n1>\d{2}))?(?::(?P<s1>\d{2}))?\s?(?P<half>a\.m\.|p\.m\.|am(?-u:\b)|pm(?-u:\b))
+        |(?-u:\b)(?P<h2>\d{1,2}):(?P<n2>\d{2})(?::(?P<s2>\d{2}))?(?-u:\b)
         |(?P<zhalf>凌晨|早上|上午|中午|下午|傍晚|晚上)?\s?(?P<h3>\d{1,2}|[一二三四五六七八九十]{1,2})[点點](?:(?P<zh>半)|(?P<n3>\d{1,2})\s?分?)?(?:钟)?
-        |\b(?P<noon>noon|midnight)\b",
+        |(?-u:\b)(?P<noon>noon|midnight)(?-u:\b)",
     )
 });
 

@@ -95,7 +95,7 @@ static BUILT_IN: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
         .iter()
         .filter_map(|(name, english, chinese, shape)| {
             let source = format!(
-                r"(?i:\b(?:{english})(?P<mark>s?(?:\s+(?:number|num|no|nr|id|reference|ref|code)\b)?\.?\s?[:#№]?\s?(?:is\s)?)(?P<a>[A-Z0-9][A-Z0-9-]{{0,31}})\b)|(?:{chinese})(?:单?号码?|编号|ID)?\s?[:：#是为]?\s?(?P<b>[A-Za-z0-9][A-Za-z0-9-]{{3,31}})|\b(?P<c>{shape})\b"
+                r"(?i:(?-u:\b)(?:{english})(?P<mark>s?(?:\s+(?:number|num|no|nr|id|reference|ref|code)(?-u:\b))?\.?\s?[:#№]?\s?(?:is\s)?)(?P<a>[A-Z0-9][A-Z0-9-]{{0,31}})(?-u:\b))|(?:{chinese})(?:单?号码?|编号|ID)?\s?[:：#是为]?\s?(?P<b>[A-Za-z0-9][A-Za-z0-9-]{{3,31}})|(?-u:\b)(?P<c>{shape})(?-u:\b)"
             );
             Some((*name, compiled(&source)?))
         })
@@ -104,16 +104,17 @@ static BUILT_IN: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
 
 static VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     compiled(
-        r"(?i)\b(?:version|ver\.?|v)\s?(?P<a>\d+(?:\.\d+)*(?:-[a-z0-9.]+)?)\b|(?P<b>\b\d+(?:\.\d+){2,}(?:-[a-z0-9.]+)?\b)",
+        r"(?i)(?-u:\b)(?:version|ver\.?|v)\s?(?P<a>\d+(?:\.\d+)*(?:-[a-z0-9.]+)?)(?-u:\b)|(?P<b>(?-u:\b)\d+(?:\.\d+){2,}(?:-[a-z0-9.]+)?(?-u:\b))",
     )
 });
 static UUID: LazyLock<Option<Regex>> =
-    LazyLock::new(|| compiled(r"(?i)\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"));
-static EMAIL: LazyLock<Option<Regex>> =
-    LazyLock::new(|| compiled(r"(?i)\b[a-z0-9._%+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})+\b"));
+    LazyLock::new(|| compiled(r"(?i)(?-u:\b)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?-u:\b)"));
+static EMAIL: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    compiled(r"(?i)(?-u:\b)[a-z0-9._%+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})+(?-u:\b)")
+});
 static PHONE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     compiled(
-        r"\+\d[\d ().-]{6,18}\d|\(\d{2,4}\)\s?\d[\d -]{5,12}\d|\b0\d{2,3}-\d{7,8}\b|\b\d{3}[-.]\d{3}[-.]\d{4}\b|\b1[3-9]\d{9}\b|\b1[3-9]\d[ -]\d{4}[ -]\d{4}\b",
+        r"\+\d[\d ().-]{6,18}\d|\(\d{2,4}\)\s?\d[\d -]{5,12}\d|(?-u:\b)0\d{2,3}-\d{7,8}(?-u:\b)|(?-u:\b)\d{3}[-.]\d{3}[-.]\d{4}(?-u:\b)|(?-u:\b)1[3-9]\d{9}(?-u:\b)|(?-u:\b)1[3-9]\d[ -]\d{4}[ -]\d{4}(?-u:\b)",
     )
 });
 

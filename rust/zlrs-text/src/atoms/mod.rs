@@ -21,13 +21,14 @@ use regex::Regex;
 pub use self::calendar::{Date, Time};
 pub use self::domain::{BUILT_IN_PATTERNS, DomainPattern, PATTERN_BYTES, PATTERN_NAME_BYTES, PATTERNS};
 pub(crate) use self::numbers::is_superscript;
+pub(crate) use self::pattern::compiled;
 pub use self::value::{Atom, Quantity, Value, WordClass};
 use crate::c1;
 use crate::error::TextError;
 
 static URL: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern::compiled(
-        r#"(?i)\b(?:https?://|www\.)[^\s<>"'`\u{3000}-\u{303F}\u{FF00}-\u{FFEF}\u{4E00}-\u{9FFF}]+"#,
+        r#"(?i)(?-u:\b)(?:https?://|www\.)[^\s<>"'`\u{3000}-\u{303F}\u{FF00}-\u{FFEF}\u{4E00}-\u{9FFF}]+"#,
     )
 });
 

@@ -97,7 +97,7 @@ const LETTER_SCALES: &[(&str, i64)] =
 
 static NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     compiled(&format!(
-        r"(?P<digits>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)|(?P<han>[零〇一二两三四五六七八九十百千万亿]+)|\b(?i:(?P<words>{}))\b",
+        r"(?P<digits>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)|(?P<han>[零〇一二两三四五六七八九十百千万亿]+)|(?-u:\b)(?i:(?P<words>{}))(?-u:\b)",
         numerals::english_pattern()
     ))
 });
@@ -128,7 +128,8 @@ pub(crate) fn find(text: &str) -> Vec<(Range<usize>, Value)> {
         };
         let Read { mut range, suffix, shift, superscript } = read_suffix(text, whole.range(), is_word);
         let is_bare = matches!(suffix, Suffix::None);
-        if is_word && is_bare && !stands_alone(whole.as_str()) {
+        if is_word && is_bare && !stands_alone(whole.as_str()) && percent_before(text, range.start).is_none()
+        {
             continue;
         }
         amount = amount.shifted(shift);

@@ -232,7 +232,14 @@ fn substitution(one: &Side, two: &Side) -> Option<Refusal> {
     let start = left.iter().zip(&right).take_while(|(a, b)| a == b).count();
     let end = left[start..].iter().rev().zip(right[start..].iter().rev()).take_while(|(a, b)| a == b).count();
     let (left, right) = (&left[start..left.len() - end], &right[start..right.len() - end]);
-    let is_one_place = start + end > 0 && !left.is_empty() && !right.is_empty();
+    let sorted = |list: &[String]| {
+        let mut list = list.to_vec();
+        list.sort_unstable();
+        list
+    };
+    // The same words in an order that may stand is no substitution.
+    let is_one_place =
+        start + end > 0 && !left.is_empty() && !right.is_empty() && sorted(left) != sorted(right);
     // Words of English, characters of Chinese.
     let is_short =
         |list: &[String]| list.len() <= 3 || list.len() <= 4 && list.iter().all(|word| !word.is_ascii());
