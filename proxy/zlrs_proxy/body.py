@@ -50,6 +50,11 @@ class Body:
         self.failure: Refusal | None = None
         """Why reading ended early, when it did."""
 
+    @property
+    def is_here(self) -> bool:
+        """Whether all of it has arrived, so that nothing has to be waited for."""
+        return self._content.is_eof()
+
     async def hold(self, up_to: int) -> bool:
         """Keep the body in memory; False when it is longer than `up_to` (what was read is kept).
 
@@ -69,6 +74,11 @@ class Body:
             pieces.append(piece)
         self.held = b"".join(pieces)
         return self.complete
+
+    def replace(self, body: bytes) -> None:
+        """Send another body instead of the one that is held whole."""
+        self.held = body
+        self.length = len(body)
 
     async def stream(self) -> AsyncIterator[bytes]:
         """What is held, in slices, and then the rest as it comes. May be run once.

@@ -52,6 +52,11 @@ class Call:
         self._watch = Watch()
         self.tap = tap
 
+    @property
+    def was_opened(self) -> bool:
+        """Whether the head of an answer has come."""
+        return self._answer is not None
+
     async def opened(self) -> aiohttp.ClientResponse:
         """The answer's head. Being cancelled here does not cancel the call: `leave` decides.
 

@@ -19,6 +19,7 @@ class Controls(NamedTuple):
     cache_only: bool = False
     multi_modal: bool = False
     diagnostic: bool = False
+    cohort: str | None = None
 
 
 def controls_of(headers: RawHeaders) -> Controls:
@@ -27,15 +28,16 @@ def controls_of(headers: RawHeaders) -> Controls:
     Raises:
         Refusal: A canonical header has a value that is not in the table, or two contradict each other.
     """
+    cohort = value_of(headers, b"x-zlrs-cohort")
+    if cohort is not None and _COHORT.fullmatch(cohort) is None:
+        raise invalid("X-ZLRS-Cohort must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")
     found = Controls(
         no_graph=_boolean(headers, b"x-zlrs-no-graph", b"bypass-zero-layer", b"bypass_zero_layer"),
         cache_only=_boolean(headers, b"x-zlrs-cache-only", b"cache-only"),
         multi_modal=_boolean(headers, b"x-zlrs-multi-modal", b"x-multi-modal"),
         diagnostic=_diagnostic(headers),
+        cohort=None if cohort is None else cohort.decode(),
     )
-    cohort = value_of(headers, b"x-zlrs-cohort")
-    if cohort is not None and _COHORT.fullmatch(cohort) is None:
-        raise invalid("X-ZLRS-Cohort must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")
     if found.no_graph and found.cache_only:
         raise invalid(
             "X-ZLRS-No-Graph: true and X-ZLRS-Cache-Only: true contradict each other.",

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from zlrs.graph import Decision
     from zlrs_proxy.clock import Clock
+    from zlrs_proxy.keeper import Keeper
 
 _LOG = logging.getLogger("zlrs_proxy")
+_NO_GRAPH = (b"x-zlrs-no-graph", b"true")
 
 
 class Graph(Protocol):
@@ -44,6 +46,9 @@ class Graph(Protocol):
         now_ms: int,
     ) -> str:
         """Learn from the answer; `stored`, or why not."""
+
+    def state(self) -> str:
+        """`ready`, or `bypass: ` and why."""
 
     def stats(self) -> dict[str, int]:
         """Numbers for metrics."""
@@ -77,8 +82,7 @@ class Decider:
     """Asks the graph in threads of its own, so that a slow disk never holds up other requests.
 
     Args:
-        graph: The graph.
-        upstream: How the scope calls the upstream.
+        keeper: Has the graph, when there is one.
         clock: Wall time of the decision.
         decoded_limit: Longest body after its content coding is undone.
         seconds: How long to wait for the graph. Past it, and past `QUEUE_LIMIT`, upstream is asked.
@@ -86,26 +90,55 @@ class Decider:
 
     QUEUE_LIMIT = 256
 
-    def __init__(self, graph: Graph, upstream: str, clock: Clock, decoded_limit: int, seconds: float) -> None:
-        self._graph = graph
-        self._upstream = upstream
+    def __init__(self, keeper: Keeper, clock: Clock, decoded_limit: int, seconds: float) -> None:
+        self._keeper = keeper
         self._clock = clock
         self._decoded_limit = decoded_limit
         self._seconds = seconds
         self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="zlrs-decide")
         self._waiting = 0
 
-    async def decide(self, method: str, path: str, query: str, headers: RawHeaders, body: bytes) -> Verdict:
-        """What to do with a request; never raises."""
+    async def decide(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: RawHeaders,
+        body: bytes,
+        upstream: str,
+        avoid: str = "",
+    ) -> Verdict:
+        """What to do with a request; never raises.
+
+        Args:
+            method: The request's method.
+            path: Its path.
+            query: Its query.
+            headers: Its headers.
+            body: Its body.
+            upstream: How the scope calls the upstream.
+            avoid: Why the graph is not to answer. It is told of the request all the same: the answer's
+                status says whether the credential is still good.
+        """
+        graph = self._keeper.graph
+        if graph is None:
+            return skipped(avoid or self._keeper.reason)
         if self._waiting >= self.QUEUE_LIMIT:
-            return skipped("store_unavailable")
+            return skipped(avoid or "store_unavailable")
         self._waiting += 1
+        if avoid:
+            headers, body = (*headers, _NO_GRAPH), b""
         asking = asyncio.get_running_loop().run_in_executor(
-            self._workers, self._ask, method, path, query.removeprefix("?"), headers, body
+            self._workers, self._ask, graph, method, path, query.removeprefix("?"), headers, body, upstream
         )
         asking.add_done_callback(self._answered)
         done, _ = await asyncio.wait({asking}, timeout=self._seconds)
-        return asking.result() if done else skipped("store_unavailable")
+        if not done:
+            return skipped(avoid or "store_unavailable")
+        verdict = asking.result()
+        if not avoid:
+            return verdict
+        return verdict._replace(kind="skipped", header=f"skipped;reason={avoid}", node="")
 
     def close(self) -> None:
         """End the threads."""
@@ -114,18 +147,25 @@ class Decider:
     def _answered(self, _asking: asyncio.Future[Verdict]) -> None:
         self._waiting -= 1
 
-    def _ask(self, method: str, path: str, query: str, headers: RawHeaders, body: bytes) -> Verdict:
+    def _ask(
+        self,
+        graph: Graph,
+        method: str,
+        path: str,
+        query: str,
+        headers: RawHeaders,
+        body: bytes,
+        upstream: str,
+    ) -> Verdict:
         coding = (value_of(headers, b"content-encoding") or b"").decode("latin-1")
-        if coding:
+        if coding and body:
             try:
                 body = decode(body, coding, self._decoded_limit)
             except CodingError as error:
                 return skipped(error.reason)
             headers = tuple(pair for pair in headers if pair[0].lower() != b"content-encoding")
         try:
-            decision = self._graph.decide(
-                method, path, query, headers, body, self._upstream, self._clock.wall_ms()
-            )
+            decision = graph.decide(method, path, query, headers, body, upstream, self._clock.wall_ms())
             return Verdict(decision.kind, decision.header, decision.audit, decision.node, decision)
         except Exception as error:  # noqa: BLE001 - a graph that fails must not stop the request
             _LOG.warning("graph.decide failed", extra={"fields": {"error": type(error).__name__}})

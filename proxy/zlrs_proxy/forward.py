@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -20,14 +19,13 @@ from zlrs_proxy.names import (
     to_text,
 )
 from zlrs_proxy.refuse import Refusal, invalid
-from zlrs_proxy.settings import SettingsError
 
 if TYPE_CHECKING:
     from multidict import CIMultiDict
-    from yarl import URL
 
-    from zlrs_proxy.access import Access
     from zlrs_proxy.body import Body
+    from zlrs_proxy.exchange import Exchange
+    from zlrs_proxy.pool import Member
     from zlrs_proxy.settings import Settings
 
 _VIA = "1.1 zlrs"
@@ -45,24 +43,12 @@ class UpstreamError(Exception):
 
 
 class Forwarder:
-    """Sends requests to the configured upstream. Made and closed on the loop.
+    """Sends requests to configured upstreams. Made and closed on the loop."""
 
-    Raises:
-        SettingsError: The authority's file cannot be used.
-    """
-
-    def __init__(self, settings: Settings, access: Access, upstream_name: str) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._access = access
-        self._name = upstream_name
-        tls: ssl.SSLContext | bool = True
-        if settings.upstream_ca_file is not None:
-            try:
-                tls = ssl.create_default_context(cafile=settings.upstream_ca_file)
-            except OSError as error:
-                raise SettingsError(f"cannot use upstream_ca_file: {type(error).__name__}") from error
         # Requests in flight are limited where they are accepted; a second limit here could only starve them.
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_POOL_KEEPALIVE_SECONDS, ssl=tls)
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_POOL_KEEPALIVE_SECONDS)
         self._session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=False,
@@ -72,66 +58,72 @@ class Forwarder:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_seconds),
         )
 
-    async def open(self, method: str, url: URL, headers: RawHeaders, body: Body) -> aiohttp.ClientResponse:
+    async def open(self, exchange: Exchange, body: Body, member: Member) -> aiohttp.ClientResponse:
         """Send the request; returns when the head of the answer is here.
 
         Raises:
             UpstreamError: No connection, no answer in time, or nothing that is HTTP.
-            Refusal: The client's own body failed on the way, or a header cannot be sent.
+            Refusal: The client's own body failed on the way, or target or a header cannot be sent.
         """
-        fields = self._fields(headers)
+        url = member.upstream.url(exchange.accepted())
+        fields = self._fields(exchange.headers, member)
         data = body.to_send()
         if data is not None and body.length is not None:
             fields["Content-Length"] = str(body.length)
-        sending = self._session.request(method, url, headers=fields, data=data, allow_redirects=False)
+        sending = self._session.request(
+            exchange.request.method, url, headers=fields, data=data, allow_redirects=False, ssl=member.tls
+        )
         try:
             return await asyncio.wait_for(sending, self._settings.first_byte_seconds)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
             if body.failure is not None:
                 raise body.failure from None
-            raise self._explain(error) from error
+            raise self._explain(error, member.upstream.name) from error
 
     async def close(self) -> None:
         """Close every connection."""
         await self._session.close()
 
-    def _fields(self, headers: RawHeaders) -> CIMultiDict[str]:
-        drop = (
-            REQUEST_ONLY_HERE if self._settings.upstream_is_zlrs else REQUEST_ONLY_HERE | HISTORICAL_CONTROLS
-        )
-        kept = [
-            pair
-            for pair in end_to_end(headers, drop)
-            if not is_ours(pair[0])
-            or (self._settings.upstream_is_zlrs and pair[0].lower() != b"x-zlrs-cache-only")
-        ]
-        fields, refused = to_text(self._access.for_upstream(kept))
+    def _fields(self, headers: RawHeaders, member: Member) -> CIMultiDict[str]:
+        if member.is_zlrs:
+            kept = [
+                pair
+                for pair in end_to_end(headers, REQUEST_ONLY_HERE)
+                if pair[0].lower() != b"x-zlrs-cache-only"
+            ]
+        else:
+            ended = REQUEST_ONLY_HERE | HISTORICAL_CONTROLS
+            kept = [pair for pair in end_to_end(headers, ended) if not is_ours(pair[0])]
+        fields, refused = to_text(member.with_key(kept))
         if refused:
             raise invalid(f"The header {refused[0]} is not UTF-8.")
         if self._settings.via:
             fields.add("Via", _VIA)
         return fields
 
-    def _explain(self, error: BaseException) -> UpstreamError:
+    def _explain(self, error: BaseException, name: str) -> UpstreamError:
         """One of five kinds, in words that name the upstream and nothing else of the request."""
         seconds = self._settings
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return self._error(
-                "connect_timeout", 504, f"could not be reached within {seconds.connect_seconds:g} s"
+                name, "connect_timeout", 504, f"could not be reached within {seconds.connect_seconds:g} s"
             )
         if isinstance(error, asyncio.TimeoutError):
-            return self._error("first_byte", 504, f"sent nothing within {seconds.first_byte_seconds:g} s")
+            return self._error(
+                name, "first_byte", 504, f"sent nothing within {seconds.first_byte_seconds:g} s"
+            )
         if isinstance(error, aiohttp.ClientSSLError):
-            return self._error("tls", 502, "has a certificate or TLS set-up that cannot be trusted")
+            return self._error(name, "tls", 502, "has a certificate or TLS set-up that cannot be trusted")
         if isinstance(error, aiohttp.ClientConnectorError):
-            return self._error("unreachable", 502, "cannot be reached")
+            return self._error(name, "unreachable", 502, "cannot be reached")
         if isinstance(error, aiohttp.ClientConnectionError | OSError):
-            return self._error("closed", 502, "closed the connection before it answered")
-        return self._error("malformed", 502, "sent something that is not a well-formed HTTP answer")
+            return self._error(name, "closed", 502, "closed the connection before it answered")
+        return self._error(name, "malformed", 502, "sent something that is not a well-formed HTTP answer")
 
-    def _error(self, kind: str, status: int, what: str) -> UpstreamError:
+    @staticmethod
+    def _error(name: str, kind: str, status: int, what: str) -> UpstreamError:
         timed_out = status == HTTPStatus.GATEWAY_TIMEOUT
         make = DeadlineError if timed_out else UpstreamUnreachableError
         suggestion = "Check that it runs and that --upstream names it."
-        error = make(f"The upstream {self._name} {what}.", suggestion=suggestion, status=status)
+        error = make(f"The upstream {name} {what}.", suggestion=suggestion, status=status)
         return UpstreamError(kind, Refusal(error))

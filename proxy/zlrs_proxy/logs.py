@@ -1,4 +1,4 @@
-"""JSON lines on stderr. What is logged is chosen field by field; what slips through is redacted."""
+"""JSON lines on stderr, plain ones on a terminal. What is logged is chosen field by field, and redacted."""
 
 from __future__ import annotations
 
@@ -48,10 +48,25 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+class PlainLines(logging.Formatter):
+    """The same for a terminal: time, level, event and fields as a person reads them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Render a record."""
+        when = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
+        level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        fields = getattr(record, "fields", None)
+        told = "".join(f" {key}={value}" for key, value in fields.items()) if isinstance(fields, dict) else ""
+        text = f"{when} {level}{record.getMessage()}{told}"
+        if record.exc_info is not None and record.exc_info[0] is not None:
+            text += f" ({record.exc_info[0].__name__})"
+        return redact(text)
+
+
 def to_stderr(level: int = logging.INFO) -> None:
-    """Send every logger's records to stderr in this form."""
+    """Send every logger's records to stderr: JSON lines, or plain ones when a person watches."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(PlainLines() if sys.stderr.isatty() else JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

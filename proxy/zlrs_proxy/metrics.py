@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 OTHER = "other"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -43,6 +44,7 @@ _SECONDS = (
     60.0,
     300.0,
 )
+_RATIOS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 10.0)
 
 
 class Counter:
@@ -51,7 +53,7 @@ class Counter:
     def __init__(self, name: str, text: str, labels: Mapping[str, tuple[str, ...]]) -> None:
         self.name = name
         self._text = text
-        self._labels = labels
+        self._labels = dict(labels)
         self._values: dict[tuple[str, ...], int] = {}
 
     def add(self, *values: str) -> None:
@@ -61,6 +63,10 @@ class Counter:
             for value, allowed in zip(values, self._labels.values(), strict=True)
         )
         self._values[key] = self._values.get(key, 0) + 1
+
+    def allow(self, label: str, values: Iterable[str]) -> None:
+        """Take further values from the configuration; those known before stay."""
+        self._labels[label] = tuple(dict.fromkeys((*self._labels[label], *values)))
 
     def get(self, *values: str) -> int:
         """The count so far."""
@@ -76,26 +82,26 @@ class Counter:
 
 
 class Histogram:
-    """Durations in fixed buckets."""
+    """Values, durations unless said otherwise, in fixed buckets."""
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, bounds: tuple[float, ...] = _SECONDS) -> None:
         self.name = name
         self._text = text
-        self._buckets = [0] * (len(_SECONDS) + 1)
+        self._bounds = bounds
+        self._buckets = [0] * (len(bounds) + 1)
         self._sum = 0.0
 
-    def observe(self, seconds: float) -> None:
-        """Count one duration."""
-        index = next((i for i, bound in enumerate(_SECONDS) if seconds <= bound), len(_SECONDS))
-        self._buckets[index] += 1
-        self._sum += seconds
+    def observe(self, value: float) -> None:
+        """Count one."""
+        self._buckets[bisect_left(self._bounds, value)] += 1
+        self._sum += value
 
     def lines(self) -> Iterable[str]:
         """The text form."""
         yield f"# HELP {self.name} {self._text}"
         yield f"# TYPE {self.name} histogram"
         total = 0
-        for bound, count in zip((*map(str, _SECONDS), "+Inf"), self._buckets, strict=True):
+        for bound, count in zip((*map(str, self._bounds), "+Inf"), self._buckets, strict=True):
             total += count
             yield f'{self.name}_bucket{{le="{bound}"}} {total}'
         yield f"{self.name}_sum {self._sum:.6f}"
@@ -130,12 +136,45 @@ class Metrics:
             {"outcome": ("stored", "not_stored", "lost", "timeout")},
         )
         self.malformed = Counter("zlrs_proxy_malformed_total", "What came in and was not HTTP.", {})
+        self.retries = Counter(
+            "zlrs_proxy_retries_total",
+            "Further calls upstream for one request, to another upstream or again.",
+            {"kind": ("fallback", "again")},
+        )
+        self.limited = Counter("zlrs_proxy_limited_total", "Requests over a limit of their key.", {})
+        self.rules = Counter(
+            "zlrs_proxy_rule_requests_total",
+            "Asks that went past the graph by rule or by their cohort's share.",
+            {"rule": ("cohort_ratio",)},
+        )
+        self.usage_dropped = Counter(
+            "zlrs_proxy_usage_dropped_total", "Answers or rows whose tokens were not accounted.", {}
+        )
+        self.recounted = Histogram(
+            "zlrs_proxy_recount_delta_ratio",
+            "Own count of input tokens against the upstream's, as a distance relative to it.",
+            _RATIOS,
+        )
+        self._local_tokens = 0
+        self._upstream_tokens = 0
+        self.reloads = Counter(
+            "zlrs_proxy_reloads_total", "Reloads of the configuration.", {"result": ("good", "bad")}
+        )
+        self.breakers: Callable[[], Mapping[str, str]] = dict
+        """Gives the state of each upstream's breaker."""
         self.decide_seconds = Histogram("zlrs_proxy_decide_seconds", "Time to decide.")
         self.first_byte_seconds = Histogram(
             "zlrs_proxy_first_byte_seconds", "From the request's head to the first byte of the answer."
         )
         self.in_flight = 0
         self._settled: dict[str, int] = {}
+
+    def recount(self, local: int, upstream: int) -> None:
+        """Two counts of one prompt."""
+        self._local_tokens += local
+        self._upstream_tokens += upstream
+        if upstream > 0:
+            self.recounted.observe(abs(local - upstream) / upstream)
 
     def settle(self, result: str) -> None:
         """Count a result of settle: its first word, and only so many different ones."""
@@ -158,6 +197,12 @@ class Metrics:
             self.clients_gone,
             self.followers,
             self.malformed,
+            self.retries,
+            self.limited,
+            self.rules,
+            self.usage_dropped,
+            self.reloads,
+            self.recounted,
             self.decide_seconds,
             self.first_byte_seconds,
         ):
@@ -175,6 +220,18 @@ class Metrics:
             "# TYPE zlrs_proxy_in_flight gauge",
         ]
         lines.append(f"zlrs_proxy_in_flight {self.in_flight}")
+        lines += [
+            "# HELP zlrs_proxy_recount_tokens_total Input tokens of recounted prompts, by who counted.",
+            "# TYPE zlrs_proxy_recount_tokens_total counter",
+            f'zlrs_proxy_recount_tokens_total{{side="local"}} {self._local_tokens}',
+            f'zlrs_proxy_recount_tokens_total{{side="upstream"}} {self._upstream_tokens}',
+            "# HELP zlrs_proxy_upstream_breaker_open Whether an upstream is passed over.",
+            "# TYPE zlrs_proxy_upstream_breaker_open gauge",
+        ]
+        lines += [
+            f'zlrs_proxy_upstream_breaker_open{{upstream="{_label(label)}"}} {int(state != "closed")}'
+            for label, state in sorted(self.breakers().items())
+        ]
         for name, value in sorted(graph.items()):
             lines += [f"# TYPE zlrs_graph_{name} gauge", f"zlrs_graph_{name} {value}"]
         return "\n".join(lines) + "\n"

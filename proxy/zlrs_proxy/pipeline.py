@@ -18,19 +18,25 @@ from zlrs_proxy.names import RawHeaders, value_of
 from zlrs_proxy.refuse import Refusal, invalid
 from zlrs_proxy.replay import replay
 from zlrs_proxy.respond import PlainResponse, refusal_response
-from zlrs_proxy.route import Endpoint, Upstream, endpoint_of, protocol_of
+from zlrs_proxy.route import Endpoint, endpoint_of, protocol_of
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from zlrs_proxy.access import Access
+    from zlrs_proxy.accounts import Accounts
     from zlrs_proxy.clock import Clock
     from zlrs_proxy.health import Health
+    from zlrs_proxy.keys import Client
+    from zlrs_proxy.limits import Limits
+    from zlrs_proxy.look import Look
     from zlrs_proxy.metrics import Metrics
+    from zlrs_proxy.pool import Pool
     from zlrs_proxy.settings import Settings
     from zlrs_proxy.upward import Upward
 
 _LOG = logging.getLogger("zlrs_proxy")
+_SHORT_BYTES = 64 * 1024
 
 
 class Pipeline:
@@ -39,24 +45,28 @@ class Pipeline:
     def __init__(
         self,
         settings: Settings,
-        upstream: Upstream,
+        pool: Pool,
         access: Access,
+        limits: Limits,
+        look: Look,
         decider: Decider | None,
         upward: Upward,
+        accounts: Accounts,
         health: Health,
         metrics: Metrics,
         clock: Clock,
-        no_graph_reason: str,
     ) -> None:
         self._settings = settings
-        self._upstream = upstream
+        self._pool = pool
         self._access = access
+        self._limits = limits
+        self._look = look
         self._decider = decider
         self._upward = upward
+        self._accounts = accounts
         self._health = health
         self._metrics = metrics
         self._clock = clock
-        self._no_graph_reason = no_graph_reason
         self._hosts = accept.HostRule(settings)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -94,7 +104,7 @@ class Pipeline:
                 exchange.is_probe = True
                 return answer
         accept.refuse_loops(exchange.headers)
-        self._access.check(exchange.headers)
+        exchange.client = self._access.check(exchange.headers)
         if self._metrics.in_flight > settings.in_flight_limit:
             raise Refusal(
                 OverloadedError(
@@ -103,43 +113,63 @@ class Pipeline:
                 headers=(("Retry-After", "1"),),
                 close=True,
             )
+        if exchange.client is not None:
+            self._admit(exchange.client)
         endpoint = exchange.endpoint = endpoint_of(request.method, target)
         exchange.protocol = protocol_of(endpoint, target, exchange.headers)
         if endpoint is not Endpoint.OTHER:
             require_json(exchange.headers)
         exchange.controls = controls_of(exchange.headers)
-        url = self._upstream.url(target)
+        exchange.order = self._pool.order(None, is_stuck=False)
+        exchange.order[0].upstream.check(target)
         understood = endpoint is not Endpoint.OTHER
         limit = settings.body_limit_bytes if understood else settings.relay_body_limit_bytes
         length = accept.declared_length(request, limit)
         await accept.answer_expect(request, exchange.headers)
         body = Body(request, length, limit, settings.body_seconds)
         try:
+            if body.is_here and length is not None and length <= _SHORT_BYTES:
+                # It goes on in one write with the head, and can be sent again.
+                await body.hold(_SHORT_BYTES)
+            if understood:
+                await self._look.at(exchange, body)
             await self.decide(exchange, body)
-            response = self.answer_from_graph(exchange)
+            response = self.answer_from_graph(exchange, body)
             if response is None:
-                response = await self._upward.answer(exchange, body, url, self)
+                response = await self._upward.answer(exchange, body, self)
         finally:
             body.close()
         return response
 
     async def decide(self, exchange: Exchange, body: Body) -> None:
         """Ask the graph, where this request is one it understands; the verdict is left in the exchange."""
-        reason = self._not_for_the_graph(exchange)
-        if reason is None and not await body.hold(self._settings.graph_body_limit_bytes):
-            reason = "too_large"
-        if reason is not None or self._decider is None or exchange.target is None:
-            exchange.verdict = skipped(reason or self._no_graph_reason)
+        if exchange.endpoint is Endpoint.OTHER:
+            exchange.verdict = skipped("not_understood")
             return
+        avoid = self._avoid(exchange)
+        if not avoid and self._decider is not None and not await self._hold(body):
+            avoid = "too_large"
+        if self._decider is None:
+            exchange.verdict = skipped(avoid or "graph_off")
+            return
+        target = exchange.accepted()
         exchange.flights_before = self._upward.count()
         began = exchange.elapsed()
         exchange.verdict = await self._decider.decide(
-            exchange.request.method, exchange.target.path, exchange.target.query, exchange.headers, body.held
+            exchange.request.method,
+            target.path,
+            target.query,
+            exchange.headers,
+            body.held,
+            exchange.order[0].upstream.name,
+            avoid,
         )
         exchange.decide_seconds = exchange.elapsed() - began
         self._metrics.decide_seconds.observe(exchange.decide_seconds)
+        if exchange.counting is not None and exchange.verdict.kind == "hit":
+            await exchange.counted()
 
-    def answer_from_graph(self, exchange: Exchange) -> PlainResponse | None:
+    def answer_from_graph(self, exchange: Exchange, body: Body) -> PlainResponse | None:
         """The response to a hit; None for everything else."""
         verdict = exchange.verdict
         if verdict.kind != "hit" or verdict.decision is None:
@@ -150,16 +180,28 @@ class Pipeline:
             exchange.verdict = Verdict("skipped", "skipped;reason=store_corrupt", verdict.audit)
         else:
             exchange.first_byte()
+            if self._accounts.is_on:
+                self._accounts.replayed(exchange, body.held, response.whole or b"")
         return response
 
-    def _not_for_the_graph(self, exchange: Exchange) -> str | None:
-        if exchange.endpoint is Endpoint.OTHER:
-            return "not_understood"
+    async def _hold(self, body: Body) -> bool:
+        return await body.hold(self._settings.graph_body_limit_bytes)
+
+    @staticmethod
+    def _avoid(exchange: Exchange) -> str:
+        """Why the graph is not to answer; empty when it may."""
         if exchange.controls.no_graph:
             return "no_graph_header"
         if exchange.controls.multi_modal:
             return "multi_modal_header"
-        return self._no_graph_reason if self._decider is None else None
+        return exchange.avoid
+
+    def _admit(self, client: Client) -> None:
+        try:
+            self._limits.admit(client)
+        except Refusal:
+            self._metrics.limited.add()
+            raise
 
     def _count(self, exchange: Exchange, status: int, kind: str) -> None:
         if exchange.is_probe:

@@ -32,6 +32,11 @@ class PlainResponse(web.StreamResponse):
         if whole is not None:
             self.content_length = len(whole)
 
+    @property
+    def whole(self) -> bytes | None:
+        """The body, where the response was given whole and has not been sent."""
+        return self._whole
+
     async def _prepare_headers(self) -> None:
         made_up = [name for name in (hdrs.SERVER, hdrs.CONTENT_TYPE) if name not in self.headers]
         await super()._prepare_headers()

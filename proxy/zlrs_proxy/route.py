@@ -69,12 +69,20 @@ class Upstream:
         self.name = self.origin + self._prefix
         """What scope and messages call it."""
 
-    def url(self, target: Target) -> URL:
-        """The target behind the upstream's prefix, its bytes unchanged (but the `?` of an empty query).
+    def check(self, target: Target) -> None:
+        """Keep a target behind the prefix.
 
         Raises:
             Refusal: There is a prefix and the target would leave it.
         """
         if self._prefix:
             refuse_dot_segments(target)
+
+    def url(self, target: Target) -> URL:
+        """The target behind the upstream's prefix, its bytes unchanged (but the `?` of an empty query).
+
+        Raises:
+            Refusal: As `check`.
+        """
+        self.check(target)
         return URL(self.name + target.text, encoded=True)

@@ -17,10 +17,36 @@ class SettingsError(ValueError):
     """A setting that cannot be used; the message says which, why and what to do."""
 
 
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class UpstreamSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One upstream. `zlrs.config.UpstreamSettings` says what each field means."""
+
+    name: str = "upstream"
+    url: str
+    weight: float = 1.0
+    fallback: bool = False
+    is_zlrs: bool = False
+    ca_file: str | None = None
+    key_env: str | None = None
+    key_file: str | None = None
+
+
+class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Asks that go past the graph. `zlrs.config.RuleSettings` says what each field means."""
+
+    name: str
+    pattern: str | None = None
+    model: str | None = None
+    cohort: str | None = None
+    share: Share = 1.0
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where to listen, what stands behind, and every limit. Secrets are named here, never held."""
 
-    upstream: str
+    upstream: str = ""
     """Base URL (`https://host[:port][/prefix]`). Nothing a caller sends can change it."""
     upstream_is_zlrs: bool = False
     """The upstream is a zlrs itself: its `X-ZLRS-*` answers are relayed and it receives the caller's."""
@@ -28,6 +54,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """PEM file of the authority that signs the upstream's certificate, instead of the system's."""
     upstream_key_env: str | None = None
     """Environment variable with the key that replaces the callers' credentials upstream."""
+    upstream_key_file: str | None = None
+    """File with that key, instead."""
+    upstreams: tuple[UpstreamSettings, ...] = ()
+    """Several upstreams, instead of the one above."""
+    retries: Annotated[int, Meta(ge=0, le=5)] = 0
+    """Further rounds over the upstreams, before the first byte, for what is safe to repeat."""
+    retry_after_limit_seconds: Seconds = 5.0
+    """An upstream that asks for a longer pause gets none: its answer is relayed."""
+    breaker_failures: Annotated[int, Meta(ge=1)] = 5
+    breaker_open_seconds: Seconds = 10.0
+
+    rules: tuple[RuleSettings, ...] = ()
+    cache_ratio: dict[str, Share] = {}
+    """Cohort to the share of asks that the graph may answer; `default` is for all others."""
+    window_tokens: Annotated[int, Meta(ge=1)] | None = None
+    """Context window against which `max_tokens` is checked."""
+    cut_max_tokens: Annotated[int, Meta(ge=1)] | None = None
+    """A larger `max_tokens` is lowered to this; the receipt says so."""
+    recount: bool = False
+    recount_model: str | None = None
+    """Name or path of the model whose tokenizer counts; None: an estimate."""
+    access_log: bool = False
+    state_folder: str | None = None
+    """Folder of the ledger and of the secret behind fingerprints; None: neither outlives the process."""
+    usage_ledger: bool = True
+    """Keep the ledger, where there is a state folder."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 8090
@@ -72,6 +124,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Longest time a client may leave its receive buffer full."""
     decide_seconds: Seconds = 0.25
     """Longest wait for the graph's decision; a slower one is no decision, and upstream is asked."""
+    store_retry_seconds: Seconds = 5.0
+    """How often a store that cannot be used is tried again."""
     follower_seconds: Annotated[float, Meta(ge=0, le=60)] = 2.0
     """How long an ask waits for the same ask that is already on its way."""
     drain_seconds: Annotated[float, Meta(ge=0, le=3600)] = 30.0
+
+    def all_upstreams(self) -> tuple[UpstreamSettings, ...]:
+        """The list of upstreams, or the single one as a list.
+
+        Raises:
+            SettingsError: There is none, or two have one name.
+        """
+        if self.upstreams:
+            names = [one.name for one in self.upstreams]
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise SettingsError(f"two upstreams have the name {twice!r}")
+            return self.upstreams
+        if not self.upstream:
+            raise SettingsError("no upstream is given")
+        return (
+            UpstreamSettings(
+                url=self.upstream,
+                is_zlrs=self.upstream_is_zlrs,
+                ca_file=self.upstream_ca_file,
+                key_env=self.upstream_key_env,
+                key_file=self.upstream_key_file,
+            ),
+        )

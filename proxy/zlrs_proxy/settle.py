@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from zlrs.graph import Decision
     from zlrs_proxy.clock import Clock
-    from zlrs_proxy.decide import Graph
+    from zlrs_proxy.keeper import Keeper
     from zlrs_proxy.tap import Tap
 
 _LOG = logging.getLogger("zlrs_proxy")
@@ -26,14 +26,14 @@ class Settler:
     """One worker thread in front of the graph's writer.
 
     Args:
-        graph: Where answers go.
+        keeper: Has the graph where answers go.
         clock: Wall time of the record.
         queue_limit: Most answers waiting. Past it answers are not kept; the requests are not slowed.
         report: Called on the loop with every result.
     """
 
-    def __init__(self, graph: Graph, clock: Clock, queue_limit: int, report: Callable[[str], None]) -> None:
-        self._graph = graph
+    def __init__(self, keeper: Keeper, clock: Clock, queue_limit: int, report: Callable[[str], None]) -> None:
+        self._keeper = keeper
         self._clock = clock
         self._queue_limit = queue_limit
         self._report = report
@@ -66,6 +66,9 @@ class Settler:
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _settle(self, decision: Decision, tap: Tap, complete: bool) -> str:
+        graph = self._keeper.graph
+        if graph is None:
+            return "store_unavailable"
         body = b""
         reason = ""
         try:
@@ -76,7 +79,7 @@ class Settler:
             reason = "too_large"
         try:
             # What cannot be read is still told: the status says whether the credential is good.
-            result = self._graph.settle(
+            result = graph.settle(
                 decision, tap.status, tap.headers, body, complete and not reason, self._clock.wall_ms()
             )
         except Exception as error:  # noqa: BLE001 - a store that fails costs only the entry

@@ -6,23 +6,27 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+import msgspec
 from aiohttp import web
 
 from zlrs_proxy.accept import is_loopback
-from zlrs_proxy.access import Access, read_keys
+from zlrs_proxy.access import read_token
+from zlrs_proxy.accounts import Accounts
 from zlrs_proxy.background import Background
 from zlrs_proxy.clock import Clock
 from zlrs_proxy.connection import Connection, Server
 from zlrs_proxy.decide import Decider, Graph
-from zlrs_proxy.forward import Forwarder
+from zlrs_proxy.flight import Flights
 from zlrs_proxy.health import Health, Phase
+from zlrs_proxy.keeper import Keeper
+from zlrs_proxy.ledger import Ledger
+from zlrs_proxy.limits import Limits
 from zlrs_proxy.metrics import Metrics
-from zlrs_proxy.pipeline import Pipeline
 from zlrs_proxy.respond import whole_response
-from zlrs_proxy.route import Upstream
+from zlrs_proxy.rooms import Plan, Rooms
 from zlrs_proxy.settings import Settings, SettingsError
 from zlrs_proxy.settle import Settler
-from zlrs_proxy.upward import Upward
+from zlrs_proxy.state import open_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,12 +34,29 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("zlrs_proxy")
 _SETTLE_SECONDS = 5.0
 _CUT_SECONDS = 1.0
-_NOTICES_SECONDS = 5.0
 _POLL_SECONDS = 0.02
+_RETIRE_POLL_SECONDS = 0.5
+# What a reload cannot change: it belongs to sockets, files and threads that are open.
+_FIXED = (
+    "host",
+    "port",
+    "admin_host",
+    "admin_port",
+    "admin_token_file",
+    "state_folder",
+    "usage_ledger",
+    "graph_body_limit_bytes",
+    "settle_queue_limit",
+    "connection_limit",
+    "header_seconds",
+    "keepalive_seconds",
+    "decide_seconds",
+    "store_retry_seconds",
+)
 
 
 class Sidecar:
-    """One process, one loop, one upstream.
+    """One process, one loop.
 
     Args:
         settings: Where and how.
@@ -52,20 +73,27 @@ class Sidecar:
         self.settings = settings
         self.metrics = Metrics()
         self._clock = clock or Clock()
-        self._upstream = Upstream(settings.upstream)
-        self._access = Access(settings)
-        token = read_keys(settings.admin_token_file)[0] if settings.admin_token_file is not None else None
+        self._secret = open_secret(settings.state_folder)
+        self._plan = Plan(settings, self._clock, self._secret)
+        token = read_token(settings.admin_token_file) if settings.admin_token_file is not None else None
         if settings.admin_port is not None and token is None and not is_loopback(settings.admin_host):
             raise SettingsError(
                 f"refusing to serve metrics on {settings.admin_host} without a token. "
                 "Give --admin-token-file FILE"
             )
-        self._open_graph = open_graph
-        self._graph: Graph | None = None
+        self._keeper = Keeper(open_graph, settings.store_retry_seconds)
+        self._limits = Limits(self._clock)
+        ledger = (
+            Ledger(settings.state_folder, self._clock.wall_ms())
+            if settings.state_folder is not None and settings.usage_ledger
+            else None
+        )
+        self._accounts = Accounts(self._clock, self.metrics, self._limits, ledger)
+        self._flights: Flights = Flights()
         self._decider: Decider | None = None
         self._settler: Settler | None = None
-        self._notices: asyncio.Task[None] | None = None
-        self._forwarder: Forwarder | None = None
+        self._rooms: Rooms | None = None
+        self._retired: list[Rooms] = []
         self._background = Background()
         self.health = Health(self._metrics_text, token)
         self._runners: list[web.ServerRunner] = []
@@ -73,6 +101,11 @@ class Sidecar:
         self.address = ""
         """`http://host:port` once started."""
         self.admin_address: str | None = None
+
+    @property
+    def upstream_name(self) -> str:
+        """What stands behind, for people."""
+        return ", ".join(member.upstream.name for member in self._plan.pool.members)
 
     async def start(self) -> None:
         """Open the graph and listen.
@@ -82,56 +115,78 @@ class Sidecar:
             SettingsError: A file named in the settings cannot be used.
         """
         try:
-            pipeline = await self._build()
+            await self._keeper.start()
+            if self._keeper.is_configured:
+                limit = self.settings.graph_body_limit_bytes
+                self._decider = Decider(self._keeper, self._clock, limit, self.settings.decide_seconds)
+                self._settler = Settler(
+                    self._keeper, self._clock, self.settings.settle_queue_limit, self.metrics.settle
+                )
+            self._furnish(self._plan)
             if self.settings.admin_port is not None:
                 admin = Server(self._admin, self.settings, self._note_error)
                 self.admin_address = await self._listen(
                     admin, self.settings.admin_host, self.settings.admin_port
                 )
-            self._server = Server(pipeline.handle, self.settings, self._note_error)
+            self._server = Server(self._handle, self.settings, self._note_error)
             self.address = await self._listen(self._server, self.settings.host, self.settings.port)
         except BaseException:
             await self.stop(0)
             raise
         self.health.phase = Phase.READY
-        _LOG.info("listening", extra={"fields": {"address": self.address, "upstream": self._upstream.name}})
+        _LOG.info("listening", extra={"fields": {"address": self.address, "upstream": self.upstream_name}})
 
-    async def _build(self) -> Pipeline:
-        """The rooms, each with what it needs of the others."""
-        reason = await self._start_graph()
-        self._forwarder = Forwarder(self.settings, self._access, self._upstream.name)
-        if self._graph is not None:
-            self._decider = Decider(
-                self._graph,
-                self._upstream.name,
-                self._clock,
-                self.settings.graph_body_limit_bytes,
-                self.settings.decide_seconds,
-            )
-            self._notices = asyncio.ensure_future(self._log_notices(self._graph))
-            self._settler = Settler(
-                self._graph, self._clock, self.settings.settle_queue_limit, self.metrics.settle
-            )
-        upward = Upward(
-            self.settings,
-            self._access,
-            self._forwarder,
+    def reload(self, settings: Settings) -> list[str]:
+        """Use other settings from the next request on; requests under way end with the old ones.
+
+        Returns:
+            The settings that differ and need a restart.
+
+        Raises:
+            SettingsError: They cannot be used; everything stays as it was.
+        """
+        kept = [name for name in _FIXED if getattr(settings, name) != getattr(self.settings, name)]
+        fixed = {name: getattr(self.settings, name) for name in _FIXED}
+        settings = msgspec.structs.replace(settings, **fixed)
+        plan = Plan(settings, self._clock, self._secret)
+        old = self._rooms
+        self.settings, self._plan = settings, plan
+        self._furnish(plan)
+        if old is not None:
+            self._retired.append(old)
+            self._background.spawn(self._retire(old))
+        return kept
+
+    def _furnish(self, plan: Plan) -> None:
+        self._rooms = Rooms(
+            plan,
+            self._decider,
             self._settler,
+            self._accounts,
+            self._limits,
+            self._flights,
             self._background,
             self.health,
             self.metrics,
-        )
-        return Pipeline(
-            self.settings,
-            self._upstream,
-            self._access,
-            self._decider,
-            upward,
-            self.health,
-            self.metrics,
             self._clock,
-            reason,
         )
+        self.metrics.breakers = lambda: {one.label: one.breaker.state for one in plan.pool.members}
+
+    async def _retire(self, rooms: Rooms) -> None:
+        while rooms.is_busy:  # noqa: ASYNC110 - rarely, and for a while; an event would cost every request
+            await asyncio.sleep(_RETIRE_POLL_SECONDS)
+        self._retired.remove(rooms)
+        await rooms.close()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        rooms = self._rooms
+        if rooms is None:
+            raise RuntimeError("the sidecar has not been started")
+        rooms.in_flight += 1
+        try:
+            return await rooms.pipeline.handle(request)
+        finally:
+            rooms.in_flight -= 1
 
     async def stop(self, drain_seconds: float | None = None) -> None:
         """Accept no more, let answers finish within the limit, cut the rest, write what is queued."""
@@ -146,37 +201,16 @@ class Sidecar:
             await runner.cleanup()
         self._runners.clear()
         await self._background.close(min(_CUT_SECONDS, limit))
-        if self._notices is not None:
-            self._notices.cancel()
         if self._decider is not None:
             self._decider.close()
         if self._settler is not None:
             await self._settler.close(_SETTLE_SECONDS)
-        if self._forwarder is not None:
-            await self._forwarder.close()
-        if self._graph is not None:
-            graph, self._graph = self._graph, None
-            await asyncio.to_thread(_close_graph, graph)
+        await self._accounts.close()
+        for rooms in [*self._retired, *([self._rooms] if self._rooms is not None else [])]:
+            await rooms.close()
+        self._retired.clear()
+        await self._keeper.close()
         _LOG.info("stopped")
-
-    async def _start_graph(self) -> str:
-        """Open the graph where there is one; returns why there is none. A store that fails stops nothing."""
-        if self._open_graph is None:
-            return "graph_off"
-        try:
-            self._graph = await asyncio.to_thread(self._open_graph)
-        except Exception as error:  # noqa: BLE001 - open on service
-            _LOG.error(
-                "the graph cannot be opened; everything is relayed",
-                extra={"fields": {"error": type(error).__name__}},
-            )
-            return "store_unavailable"
-        return ""
-
-    async def _log_notices(self, graph: Graph) -> None:
-        while True:
-            await asyncio.sleep(_NOTICES_SECONDS)
-            _notice(graph)
 
     async def _listen(self, server: Server, host: str, port: int) -> str:
         runner = web.ServerRunner(server, shutdown_timeout=_CUT_SECONDS)
@@ -208,33 +242,10 @@ class Sidecar:
         return answer or whole_response(404, b"/livez /readyz /startupz /metrics\n", "text/plain", [])
 
     def _metrics_text(self) -> str:
-        numbers: dict[str, int] = {}
-        if self._graph is not None:
-            try:
-                numbers = self._graph.stats()
-            except Exception as error:  # noqa: BLE001 - metrics without the graph's numbers are still metrics
-                _LOG.warning("graph.stats failed", extra={"fields": {"error": type(error).__name__}})
-        return self.metrics.text(numbers)
+        return self.metrics.text(self._keeper.stats())
 
     def _note_error(self, status: int, error: BaseException | None) -> None:
         if status < 500:  # noqa: PLR2004
             self.metrics.malformed.add()
         else:
             _LOG.error("fault in a handler", exc_info=error)
-
-
-def _notice(graph: Graph) -> None:
-    try:
-        for line in graph.notices():
-            _LOG.warning("graph: %s", line)
-    except Exception as error:  # noqa: BLE001 - what cannot be said stops nothing
-        _LOG.warning("graph.notices failed", extra={"fields": {"error": type(error).__name__}})
-
-
-def _close_graph(graph: Graph) -> None:
-    _notice(graph)
-    try:
-        graph.flush()
-        graph.close()
-    except Exception as error:  # noqa: BLE001 - the process is ending
-        _LOG.warning("closing the graph failed", extra={"fields": {"error": type(error).__name__}})

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 from zlrs.errors import CacheOnlyMissError
 from zlrs_proxy.call import Call
 from zlrs_proxy.flight import Flight, Flights, Outcome
-from zlrs_proxy.forward import Forwarder, UpstreamError
+from zlrs_proxy.forward import UpstreamError
 from zlrs_proxy.health import Phase
 from zlrs_proxy.metrics import status_class
 from zlrs_proxy.refuse import Refusal
 from zlrs_proxy.relay import break_off, head, relay
+from zlrs_proxy.route import Endpoint
 from zlrs_proxy.settle import STORED, Settler
 from zlrs_proxy.tap import Tap
 
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from yarl import URL
-
-    from zlrs_proxy.access import Access
+    from zlrs_proxy.accounts import Accounts
+    from zlrs_proxy.attempts import Attempts
     from zlrs_proxy.background import Background
     from zlrs_proxy.body import Body
     from zlrs_proxy.exchange import Exchange
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         async def decide(self, exchange: Exchange, body: Body) -> None:
             """Leave a verdict in the exchange."""
 
-        def answer_from_graph(self, exchange: Exchange) -> PlainResponse | None:
+        def answer_from_graph(self, exchange: Exchange, body: Body) -> PlainResponse | None:
             """The response to a hit."""
 
 
@@ -46,28 +46,31 @@ class Upward:
     def __init__(
         self,
         settings: Settings,
-        access: Access,
-        forwarder: Forwarder,
+        attempts: Attempts,
         settler: Settler | None,
+        accounts: Accounts,
+        flights: Flights,
         background: Background,
         health: Health,
         metrics: Metrics,
     ) -> None:
         self._settings = settings
-        self._access = access
-        self._forwarder = forwarder
+        self._attempts = attempts
+        self._accounts = accounts
         self._settler = settler
         self._background = background
         self._health = health
         self._metrics = metrics
-        self._flights = Flights()
+        self._flights = flights
         self._fills = 0
+        self.open_calls = 0
+        """Calls upstream that have not ended."""
 
     def count(self) -> int:
         """How many flights have landed; read before the graph is asked."""
         return self._flights.count
 
-    async def answer(self, exchange: Exchange, body: Body, url: URL, asker: Asker) -> PlainResponse:
+    async def answer(self, exchange: Exchange, body: Body, asker: Asker) -> PlainResponse:
         """The upstream's answer, or the graph's when the same ask was under way and has been stored.
 
         Raises:
@@ -75,7 +78,7 @@ class Upward:
         """
         key = _key(exchange, body)
         if exchange.controls.cache_only:
-            raise self._cache_only(exchange, body, url, key)
+            raise self._cache_only(exchange, body, key)
         flight: Flight | None = None
         if key is not None:
             response = await self._follow(exchange, body, key, asker)
@@ -83,47 +86,39 @@ class Upward:
                 return response
             if exchange.verdict.kind == "miss" and self._flights.join(key) is None:
                 flight = self._flights.lead(key)
-        return await self._forward(exchange, body, url, key, flight)
+        return await self._forward(exchange, body, key, flight)
 
     async def _follow(self, exchange: Exchange, body: Body, key: str, asker: Asker) -> PlainResponse | None:
         """Wait behind the same ask; None when this one has to go upstream itself."""
         if self._flights.landed_since(key, exchange.flights_before):
             await asker.decide(exchange, body)
-            return asker.answer_from_graph(exchange)
+            return asker.answer_from_graph(exchange, body)
         deadline = exchange.elapsed() + self._settings.follower_seconds
         while (flight := self._flights.join(key)) is not None:
+            exchange.waited = True
             outcome = await flight.wait(max(0.0, deadline - exchange.elapsed()))
             self._metrics.followers.add(outcome.value if outcome is not None else "timeout")
             if outcome is Outcome.STORED:
                 await asker.decide(exchange, body)
-                return asker.answer_from_graph(exchange)
+                return asker.answer_from_graph(exchange, body)
             if outcome is not Outcome.LOST:
                 return None
         return None
 
     async def _forward(
-        self, exchange: Exchange, body: Body, url: URL, key: str | None, flight: Flight | None
+        self, exchange: Exchange, body: Body, key: str | None, flight: Flight | None
     ) -> PlainResponse:
-        call = self._call(exchange, body, url, key, flight)
+        call = self._call(exchange, body, key, flight)
         response: PlainResponse | None = None
         try:
-            answer = await call.opened()
-            exchange.upstream_seconds = exchange.elapsed()
-            self._metrics.upstream.add(status_class(answer.status))
-            response = head(
-                answer,
-                exchange.receipts() if self._settings.receipts else [],
-                keep_ours=self._settings.upstream_is_zlrs,
-                secret=self._access.upstream_key,
-            )
-            if self._health.phase is Phase.DRAINING:
-                response.force_close()
+            response = await self._head(exchange, call)
             await relay(
                 exchange.request, response, call, self._settings.client_stall_seconds, exchange.first_byte
             )
         except UpstreamError as error:
             call.fail()
-            self._metrics.upstream_errors.add(error.kind)
+            if call.was_opened:
+                self._metrics.upstream_errors.add(error.kind)
             if response is None or not response.prepared:
                 raise error.refusal from error
             break_off(exchange.request)
@@ -142,6 +137,19 @@ class Upward:
             call.finish()
         return response
 
+    async def _head(self, exchange: Exchange, call: Call) -> PlainResponse:
+        """Wait for the head of the answer, and make ours of it."""
+        answer = await call.opened()
+        exchange.upstream_seconds = exchange.elapsed()
+        await exchange.counted()
+        member = exchange.answering()
+        self._metrics.upstream.add(status_class(answer.status))
+        receipts = exchange.receipts() if self._settings.receipts else []
+        response = head(answer, receipts, keep_ours=member.is_zlrs, secret=member.key)
+        if self._health.phase is Phase.DRAINING:
+            response.force_close()
+        return response
+
     def _client_gone(self, call: Call, flight: Flight | None) -> None:
         self._metrics.clients_gone.add()
         if flight is not None and flight.followers and not call.is_whole():
@@ -149,13 +157,13 @@ class Upward:
         else:
             call.leave()
 
-    def _cache_only(self, exchange: Exchange, body: Body, url: URL, key: str | None) -> Refusal:
+    def _cache_only(self, exchange: Exchange, body: Body, key: str | None) -> Refusal:
         """The refusal of a cache-only miss; what may be stored is fetched on the side."""
         message = "The graph has no answer to this request"
         if key is not None:
             if self._flights.join(key) is None and self._fills < self._settings.fill_limit:
                 self._fills += 1
-                call = self._call(exchange, body, url, key, self._flights.lead(key))
+                call = self._call(exchange, body, key, self._flights.lead(key))
                 self._background.spawn(call.carry()).add_done_callback(self._filled)
             if self._flights.join(key) is not None:
                 exchange.verdict = exchange.verdict._replace(
@@ -167,19 +175,27 @@ class Upward:
     def _filled(self, _task: asyncio.Task[None]) -> None:
         self._fills -= 1
 
-    def _call(self, exchange: Exchange, body: Body, url: URL, key: str | None, flight: Flight | None) -> Call:
+    def _call(self, exchange: Exchange, body: Body, key: str | None, flight: Flight | None) -> Call:
         decision = exchange.verdict.decision
         settler = self._settler
-        tap = Tap(self._settings.answer_limit_bytes if decision is not None else 0, exchange.endpoint)
+        accounts = self._accounts if self._accounts.is_on else None
+        is_kept = decision is not None or (accounts is not None and exchange.endpoint is not Endpoint.OTHER)
+        tap = Tap(self._settings.answer_limit_bytes if is_kept else 0, exchange.endpoint)
+        self.open_calls += 1
 
         def land(outcome: Outcome) -> None:
             if key is not None and flight is not None:
                 self._flights.end(key, flight, outcome)
 
         def ended(whole: bool) -> None:
+            self.open_calls -= 1
             if not whole:
                 land(Outcome.LOST)
-            if decision is None or settler is None or not tap.status:
+            if tap.status and accounts is not None:
+                accounts.answered(exchange, body.held if body.complete else b"", tap)
+            # What another upstream has answered is not what the scope says.
+            is_other = exchange.member is not exchange.order[0]
+            if decision is None or settler is None or not tap.status or is_other:
                 land(Outcome.NOT_STORED)
                 return
             settler.submit(
@@ -189,7 +205,7 @@ class Upward:
                 lambda result: land(Outcome.STORED if result == STORED else Outcome.NOT_STORED),
             )
 
-        opening = self._forwarder.open(exchange.request.method, url, exchange.headers, body)
+        opening = self._attempts.open(exchange, body)
         return Call(opening, body, tap, self._settings.idle_seconds, ended)
 
 

@@ -37,6 +37,18 @@ class Tokenizer:
         except _core.CoreError as error:
             raise from_core(error) from None
 
+    @classmethod
+    def of(cls, model: str) -> Tokenizer:
+        """The tokenizer of a model by its name in the registry, or by the path of its file (`….gguf`).
+
+        Raises:
+            ModelNotFoundError: No model has this name.
+            ModelInvalidError: Its file is not here or cannot be read.
+        """
+        from zlrs.models import find_model, models_folder
+
+        return cls(model if model.endswith(".gguf") else models_folder() / find_model(model).file)
+
     def count(self, text: str) -> int:
         """Tokens of a text; linear in its length."""
         return self._core.count(text)

@@ -109,7 +109,7 @@ def test_configuration_file_is_read(tmp_path, monkeypatch) -> None:
         '[headers]\nreceipts = "off"\n'
     )
     options = cli._parser().parse_args(["--allowed-host", "b"])
-    settings = cli.settings_from(cli.load(file=None, flags=cli._flags(vars(options))).config, options)
+    settings = cli.settings_from(cli.load(file=None, flags=cli._flags(vars(options))).config)
     assert (settings.upstream, settings.idle_seconds, settings.receipts) == (
         "https://api.example",
         7.5,

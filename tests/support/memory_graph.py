@@ -47,6 +47,8 @@ class MemoryGraph:
         time.sleep(self.decide_delay_s)
         if self.fail_decide:
             raise OSError("disk gone")
+        if (b"x-zlrs-no-graph", b"true") in headers:
+            return MemoryDecision("skipped", "", "skipped;reason=no_graph_header", "aud_1")
         try:
             fields = json.loads(body)
         except ValueError:
@@ -107,6 +109,10 @@ class MemoryGraph:
         with self._lock:
             self.texts[decision.key] = text
         return "stored"
+
+    def state(self) -> str:
+        """Always in use."""
+        return "ready"
 
     def stats(self) -> dict[str, int]:
         """Numbers for metrics."""

@@ -1,0 +1,202 @@
+"""What an answer used, worked out after it is out: for ledger, limits, recount and log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from zlrs_proxy.coding import CodingError
+from zlrs_proxy.usage import Usage, usage_of
+from zlrs_proxy.view import view_of
+
+if TYPE_CHECKING:
+    from zlrs_proxy.clock import Clock
+    from zlrs_proxy.exchange import Exchange
+    from zlrs_proxy.keys import Client
+    from zlrs_proxy.ledger import Ledger
+    from zlrs_proxy.limits import Limits
+    from zlrs_proxy.metrics import Metrics
+    from zlrs_proxy.recount import Count
+    from zlrs_proxy.tap import Tap
+
+_LOG = logging.getLogger("zlrs_proxy")
+_ACCESS = logging.getLogger("zlrs_proxy.requests")
+_EVERY_SECONDS = 0.25
+_WAITING_LIMIT = 4096
+_WAITING_BYTES = 64 << 20
+_NONE = Usage()
+
+
+class Entry(NamedTuple):
+    """One answer whose tokens are to be found."""
+
+    what: str
+    request: bytes
+    answer: Tap | bytes
+    upstream: str
+    cohort: str
+    client: Client | None
+    recount: Count | None
+    line: dict[str, object] | None
+    status: int
+
+
+class Found(NamedTuple):
+    """What was found."""
+
+    entry: Entry
+    usage: Usage | None
+    model: str
+    declared: int
+
+
+class Accounts:
+    """Queues answers and works them off in batches in a worker thread, never on the caller's time.
+
+    When more comes than can be worked off, answers are counted as dropped and nothing waits.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        metrics: Metrics,
+        limits: Limits,
+        ledger: Ledger | None,
+    ) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._limits = limits
+        self._ledger = ledger
+        self._log = False
+        self.is_on = ledger is not None
+        """Whether answers have to be kept for this at all."""
+        self._waiting: deque[Entry] = deque()
+        self._bytes = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def configure(self, *, has_limits: bool, recount: bool, log: bool) -> None:
+        """What the configuration needs answers for, besides the ledger."""
+        self._log = log
+        self.is_on = self._ledger is not None or has_limits or recount or log
+
+    def answered(self, exchange: Exchange, request: bytes, tap: Tap) -> None:
+        """The upstream has answered, wholly or in part."""
+        self._add(exchange, "spent", request, tap, tap.status, 0 if tap.overflowed else tap.count)
+
+    def replayed(self, exchange: Exchange, request: bytes, content: bytes) -> None:
+        """The graph has answered."""
+        self._add(exchange, "merged" if exchange.waited else "saved", request, content, 200, len(content))
+
+    def _add(
+        self, exchange: Exchange, what: str, request: bytes, answer: Tap | bytes, status: int, size: int
+    ) -> None:
+        if not self.is_on:
+            return
+        if len(self._waiting) >= _WAITING_LIMIT or self._bytes > _WAITING_BYTES:
+            self._metrics.usage_dropped.add()
+            return
+        member = exchange.member or (exchange.order[0] if exchange.order else None)
+        self._bytes += size + len(request)
+        self._waiting.append(
+            Entry(
+                what,
+                request,
+                answer,
+                member.label if member is not None else "",
+                exchange.controls.cohort or "",
+                exchange.client,
+                exchange.count,
+                exchange.line(status) if self._log else None,
+                status,
+            )
+        )
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+
+    async def close(self) -> None:
+        """Work off what waits and write the ledger's last minute."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+            self._task = None
+        await self._work()
+        await self._write(None)
+
+    async def settle(self) -> None:
+        """Work off what waits now."""
+        await self._work()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_SECONDS)
+            await self._work()
+            await self._write(self._clock.wall_ms())
+
+    async def _work(self) -> None:
+        batch = list(self._waiting)
+        self._waiting.clear()
+        self._bytes = 0
+        if batch:
+            for found in await asyncio.to_thread(_find_all, batch):
+                self._apply(found)
+
+    def _apply(self, found: Found) -> None:
+        entry, usage = found.entry, found.usage
+        is_upstream = entry.what == "spent"
+        if usage is not None and is_upstream and entry.client is not None:
+            self._limits.spend(entry.client, usage.total)
+        if usage is not None and is_upstream and entry.recount is not None:
+            self._metrics.recount(entry.recount.tokens, usage.prompt)
+        if self._ledger is not None and entry.status == 200:  # noqa: PLR2004
+            what = "unknown" if usage is None else entry.what
+            self._ledger.add(
+                self._clock.wall_ms(),
+                what,
+                found.model,
+                entry.upstream,
+                entry.cohort,
+                usage or _NONE,
+                found.declared,
+            )
+        if entry.line is not None:
+            fields = entry.line | {"zero_layer_bypass": not is_upstream}
+            if usage is not None:
+                fields |= {"input_tokens": usage.prompt, "output_tokens": usage.output}
+            if entry.recount is not None:
+                fields |= {"local_tokens": entry.recount.tokens, "local_method": entry.recount.method}
+                if usage is not None:
+                    fields["token_delta"] = entry.recount.tokens - usage.prompt
+            _ACCESS.info("request", extra={"fields": fields})
+
+    async def _write(self, before_ms: int | None) -> None:
+        if self._ledger is None:
+            return
+        rows = self._ledger.take(before_ms)
+        if not rows:
+            return
+        try:
+            await asyncio.to_thread(self._ledger.write, rows)
+        except OSError as error:
+            self._metrics.usage_dropped.add()
+            _LOG.warning("the ledger cannot be written", extra={"fields": {"error": type(error).__name__}})
+
+
+def _find_all(batch: list[Entry]) -> list[Found]:
+    return [_find(entry) for entry in batch]
+
+
+def _find(entry: Entry) -> Found:
+    body = b""
+    if isinstance(entry.answer, bytes):
+        body = entry.answer
+    elif not entry.answer.overflowed:
+        try:
+            body = entry.answer.decoded()
+        except CodingError:
+            body = b""
+    usage, model = usage_of(body)
+    view = view_of(entry.request) if entry.request else None
+    asked = view.model if view is not None else ""
+    return Found(entry, usage, model or asked or "unknown", (view.max_tokens or 0) if view is not None else 0)
