@@ -213,9 +213,7 @@ def main() -> int:
         wait_until_ready(engine)
         console.print(f"engine at {engine}; starting the sidecar …")
         sidecar = stack.enter_context(
-            started(
-                "proxy", "--upstream", engine, "--port", "0", "--store", str(Path(store) / "graph")
-            )
+            started("proxy", "--upstream", engine, "--port", "0", "--store", str(Path(store) / "graph"))
         )
         console.print(f"sidecar at {sidecar}; asking …")
         model = Path(options.model).stem if os.sep in options.model else options.model
