@@ -162,7 +162,7 @@ fn ends_in_plain_word(text: &str) -> bool {
     let last = text.rsplit(' ').next().unwrap_or(text);
     if let Some(number) = last.strip_prefix(['#', '$', '€', '£', '¥']) {
         let is_digit = |byte: &u8| byte.is_ascii_digit();
-        return number.as_bytes().last().is_some_and(|last| is_digit(last))
+        return number.as_bytes().last().is_some_and(is_digit)
             && number.bytes().all(|byte| is_digit(&byte) || matches!(byte, b',' | b'.'));
     }
     last.ends_with(char::is_alphanumeric)

@@ -195,7 +195,7 @@ pub fn is_luhn(digits: &str) -> bool {
             value / 10 + value % 10
         })
         .sum();
-    is_number && sum % 10 == 0
+    is_number && sum.is_multiple_of(10)
 }
 
 /// ISO 13616: the rearranged number is 1 modulo 97.

@@ -68,7 +68,7 @@ pub(crate) fn tokens(text: &str, slots: &[Atom]) -> Vec<Token> {
         at = slot.span.end;
     }
     split(text, at..text.len(), &mut parts);
-    phrases(parts)
+    phrases(&parts)
 }
 
 /// Words, Chinese tokens and signs of a range without slots.
@@ -209,7 +209,7 @@ fn meant(span: Range<usize>, meaning: Meaning) -> Token {
 }
 
 /// Words to tokens, the longest known phrase first.
-fn phrases(parts: Vec<Part>) -> Vec<Token> {
+fn phrases(parts: &[Part]) -> Vec<Token> {
     let mut out = Vec::with_capacity(parts.len());
     let mut at = 0;
     while at < parts.len() {

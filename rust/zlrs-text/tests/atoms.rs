@@ -217,7 +217,8 @@ proptest! {
     #[test]
     fn equal_values_have_one_base_key(a in 0_u32..3000, b in 0_u32..3000, u in prop::sample::select(vec!["m", "km", "cm", "minutes", "hours", "g", "kg", ""]), v in prop::sample::select(vec!["m", "km", "cm", "minutes", "hours", "g", "kg", ""])) {
         let (one, two) = (one(&format!("x {a} {u}")), one(&format!("x {b} {v}")));
-        prop_assert_eq!(&one == &two, one.base_key() == two.base_key());
+        let is_equal = one == two;
+        prop_assert_eq!(is_equal, one.base_key() == two.base_key());
         if one.key() == two.key() {
             prop_assert_eq!(one, two);
         }

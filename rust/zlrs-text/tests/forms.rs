@@ -82,22 +82,23 @@ fn ask() -> impl Strategy<Value = String> {
 
 /// The template's literal parts, unescaped, and the kinds of its places.
 fn parsed(template: &str) -> (Vec<String>, Vec<String>) {
-    let (mut literals, mut kinds) = (vec![String::new()], Vec::new());
+    let (mut literals, mut kinds) = (Vec::new(), Vec::new());
+    let mut literal = String::new();
     let mut characters = template.chars();
     while let Some(character) = characters.next() {
         if character != '\u{E000}' {
-            literals.last_mut().unwrap().push(character);
+            literal.push(character);
             continue;
         }
-        match characters.next() {
-            Some('\u{E000}') => literals.last_mut().unwrap().push('\u{E000}'),
-            first => {
-                let rest: String = characters.by_ref().take_while(|next| *next != ';').collect();
-                kinds.push(format!("{}{rest}", first.unwrap()));
-                literals.push(String::new());
-            }
+        let kind: String = characters.by_ref().take_while(|next| !matches!(next, '\u{E000}' | ';')).collect();
+        if kind.is_empty() {
+            literal.push('\u{E000}');
+        } else {
+            kinds.push(kind);
+            literals.push(std::mem::take(&mut literal));
         }
     }
+    literals.push(literal);
     (literals, kinds)
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn compare(ask: &str, a: &str, b: &str) -> Verdict {
             Sets::Superset => doubt = doubt.or(Some(Cause::Superset(kind))),
             // "5 or 10 days?": both answers are in the ask, and differ.
             Sets::Equal if matches!(contained(&left, &right), Sets::Apart) => {
-                doubt = doubt.or(Some(Cause::Atom(kind)))
+                doubt = doubt.or(Some(Cause::Atom(kind)));
             }
             Sets::Equal => {}
         }

@@ -1,7 +1,7 @@
 //! Chinese answers of which at most one can be right.
 
 use super::asks_chinese::NAMES;
-use super::{Pairs, neighbours};
+use super::{Flips, Pairs, neighbours};
 
 const AROUND: &[&str] = &[
     "{}",
@@ -12,7 +12,7 @@ const AROUND: &[&str] = &[
 const ASKS: &[&str] = &["有什么规定？", "请问这个怎么办理？"];
 
 pub(super) fn generate(pairs: &mut Pairs) {
-    let lists: [(&'static str, &[&str], &[(&str, &str)]); 9] = [
+    let lists: [Flips; 9] = [
         (
             "number",
             &["签收后{}天内可以退货。", "套餐包含{}个席位和共享日历。", "每箱装{}瓶水。"],

@@ -1,7 +1,7 @@
 //! English answers of which at most one can be right.
 
 use super::asks_english::NAMES;
-use super::{Pairs, neighbours};
+use super::{Flips, Pairs, neighbours};
 
 /// What stands around an answer: most of the words of both sides are the same.
 const AROUND: &[&str] = &[
@@ -35,7 +35,7 @@ fn fill(pairs: &mut Pairs, class: &'static str, templates: &[&str], words: &[(&s
 }
 
 fn values(pairs: &mut Pairs) {
-    let lists: [(&'static str, &[&str], &[(&str, &str)]); 7] = [
+    let lists: [Flips; 7] = [
         (
             "number",
             &[

@@ -56,6 +56,9 @@ pub fn right_answers() -> Vec<Pair> {
     pairs.list
 }
 
+/// A class, templates with `{}`, and what goes there on either side.
+type Flips = (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)]);
+
 /// Collects pairs, each once in either order.
 #[derive(Default)]
 struct Pairs {

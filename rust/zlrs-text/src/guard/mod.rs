@@ -43,6 +43,7 @@ pub fn guard(one: &str, two: &str) -> Option<Refusal> {
         .or_else(|| substitution(&one, &two))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "every guard returns what this makes")]
 fn refuse(reason: Reason, left: &str, right: &str) -> Option<Refusal> {
     Some(Refusal { reason, left: left.to_owned(), right: right.to_owned() })
 }
@@ -55,7 +56,9 @@ fn same(reason: Reason, left: &[impl AsRef<str>], right: &[impl AsRef<str>]) -> 
         return None;
     }
     let [left, right] = lists.clone().map(|list| list.join(", "));
-    lists.iter_mut().for_each(|list| list.sort_unstable());
+    for list in &mut lists {
+        list.sort_unstable();
+    }
     refuse(if lists[0] == lists[1] { Reason::Order } else { reason }, &left, &right)
 }
 

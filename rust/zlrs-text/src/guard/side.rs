@@ -20,7 +20,7 @@ impl Side {
         let tokens = tokens::tokens(&text, &slots);
         let words = Words::of(&text);
         let atoms = extractor.atoms(&text);
-        Side { atoms, tokens, words, text }
+        Side { text, atoms, tokens, words }
     }
 
     /// Keys of the values of a kind, in order.

@@ -63,7 +63,7 @@ rules! {
     RepeatedLines "repeated_lines" false,
     /// Three or more of one of `!?。！？~…`, as one.
     RepeatedMarks "repeated_marks" false,
-    /// `(…)` as `（…）` where a Chinese clause mark or character stands beside a bracket on both sides of it.
+    /// `(…)` as `（…）` where Chinese stands on both sides of the pair, a clause mark on one of them, and Chinese inside.
     Brackets "full_width_brackets" false,
 }
 

@@ -97,22 +97,17 @@ fn brackets(text: &str, counts: &mut Counts) -> String {
     };
     let mut out = String::with_capacity(text.len());
     for (part, is_kept) in c1::spans(text) {
+        if is_kept {
+            out.push_str(part);
+            continue;
+        }
         let mut rest = part;
-        while !is_kept {
-            let Some(open) = rest.find('(') else { break };
-            let Some(length) =
-                rest[open..].find([')', '\n']).filter(|at| rest[open..].as_bytes()[*at] == b')')
-            else {
-                break;
-            };
-            let (inner, after) = (&rest[open + 1..open + length], &rest[open + length + 1..]);
+        while let Some((open, close)) = pair(rest) {
+            let (inner, after) = (&rest[open + 1..close], &rest[close + 1..]);
             out.push_str(&rest[..open]);
             let (left, right) = (out.chars().next_back(), after.chars().next());
-            let fits = is_beside(left)
-                && is_beside(right)
-                && has_clause_mark(left, right)
-                && !inner.contains('(')
-                && inner.chars().any(is_han);
+            let is_chinese = !inner.contains('(') && inner.chars().any(is_han);
+            let fits = is_chinese && is_beside(left) && is_beside(right) && has_clause_mark(left, right);
             if fits {
                 counts[Rule::Brackets as usize] += 2;
             }
@@ -124,4 +119,11 @@ fn brackets(text: &str, counts: &mut Counts) -> String {
         out.push_str(rest);
     }
     out
+}
+
+/// The first opening bracket and the closing one behind it, in one line.
+fn pair(text: &str) -> Option<(usize, usize)> {
+    let open = text.find('(')?;
+    let close = open + text[open..].find([')', '\n'])?;
+    (text.as_bytes()[close] == b')').then_some((open, close))
 }
