@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ class Endpoint(Enum):
     OTHER = "other"
 
 
+_PLAIN = re.compile(r"[\x21-\x7e]+")
 _UNDERSTOOD = {"/v1/messages": Endpoint.MESSAGES, "/v1/chat/completions": Endpoint.CHAT}
 
 
@@ -56,7 +58,8 @@ class Upstream:
             port_is_good = parts.port is None or parts.port > 0
         except ValueError:
             port_is_good = False
-        if parts.scheme not in {"http", "https"} or not parts.hostname or not port_is_good:
+        is_good = port_is_good and parts.hostname and _PLAIN.fullmatch(parts.netloc + parts.path)
+        if parts.scheme not in {"http", "https"} or not is_good:
             raise SettingsError(
                 "proxy.upstream must look like https://host[:port][/prefix], for example https://api.anthropic.com"
             )

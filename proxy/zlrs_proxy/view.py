@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import msgspec
 
 _NOTHING = msgspec.Raw(b"null")
-# A JSON string token of this form cannot stand inside another string: its quotes would be escaped there.
-_THOUGHTS = (b'"thinking"', b'"redacted_thinking"', b'"reasoning_content"', b'"reasoning_details"')
+# This cannot stand inside a JSON string: its quotes would be escaped there.
+_THOUGHTS = re.compile(rb'"type"\s*:\s*"(?:redacted_)?thinking"')
 
 
 class _Message(msgspec.Struct):
@@ -85,5 +86,4 @@ def text_of(content: msgspec.Raw) -> str:
 def _has_thoughts(message: _Message) -> bool:
     if message.reasoning_content is not _NOTHING or message.reasoning_details is not _NOTHING:
         return True
-    content = bytes(message.content)
-    return any(token in content for token in _THOUGHTS)
+    return _THOUGHTS.search(bytes(message.content)) is not None

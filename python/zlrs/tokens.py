@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from zlrs import _core
-from zlrs.errors import from_core
+from zlrs.errors import ModelNotFoundError, from_core
 
 if TYPE_CHECKING:
     import os
@@ -45,9 +45,14 @@ class Tokenizer:
             ModelNotFoundError: No model has this name.
             ModelInvalidError: Its file is not here or cannot be read.
         """
-        from zlrs.models import find_model, models_folder
+        from zlrs.models import UnknownModelError, find_model, models_folder
 
-        return cls(model if model.endswith(".gguf") else models_folder() / find_model(model).file)
+        if model.endswith(".gguf"):
+            return cls(model)
+        try:
+            return cls(models_folder() / find_model(model).file)
+        except UnknownModelError as error:
+            raise ModelNotFoundError(error.message, suggestion=error.suggestion) from None
 
     def count(self, text: str) -> int:
         """Tokens of a text; linear in its length."""

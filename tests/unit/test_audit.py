@@ -11,14 +11,14 @@ import pytest
 from zlrs import audit
 from zlrs.cli import main
 from zlrs.errors import ConflictError, NotFoundError
-from zlrs.graph import DecisionGraph
+from zlrs.graph import DecisionGraph, GraphSettings
 
 SECRET_TEXT = "what is the canary word"
 
 
 @pytest.fixture
 def folder(tmp_path):
-    graph = DecisionGraph(tmp_path / "graph")
+    graph = DecisionGraph(tmp_path / "graph", GraphSettings(read_deadline_ms=1000))
     ask = {
         "model": "m",
         "max_tokens": 9,
