@@ -5,7 +5,7 @@ use crate::avx2::{
     self,
     matmul::{STRIP_ROWS, unpack_row},
 };
-use crate::memory::zeroed;
+use crate::memory::Memory;
 use crate::naive::decode;
 use crate::{Isa, KernelError, Pool, TensorType};
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub struct Matrix {
     tensor_type: TensorType,
     rows: usize,
     cols: usize,
-    data: Box<[u8]>,
+    data: Memory,
 }
 
 impl Matrix {
@@ -146,8 +146,8 @@ fn pack_rows(
     rows: usize,
     row_bytes: usize,
     read_rows: &ReadRows<'_>,
-) -> Result<Box<[u8]>, KernelError> {
-    let mut data = zeroed(rows * row_bytes, "weights")?;
+) -> Result<Memory, KernelError> {
+    let mut data = Memory::zeroed(rows * row_bytes, "weights")?;
     fill(pool, &mut data, 1, rows, row_bytes, &|range, slice, _| read_rows(range, slice))?;
     Ok(data)
 }
@@ -160,8 +160,8 @@ fn pack_strips(
     rows: usize,
     row_bytes: usize,
     read_rows: &ReadRows<'_>,
-) -> Result<Box<[u8]>, KernelError> {
-    let mut data = zeroed(rows.next_multiple_of(STRIP_ROWS) * row_bytes, "weights")?;
+) -> Result<Memory, KernelError> {
+    let mut data = Memory::zeroed(rows.next_multiple_of(STRIP_ROWS) * row_bytes, "weights")?;
     fill(pool, &mut data, STRIP_ROWS, rows, row_bytes, &|range, strips, buffer| {
         buffer.resize(range.len() * row_bytes, 0);
         read_rows(range, buffer)?;

@@ -1,25 +1,66 @@
 //! Large zeroed buffers whose pages appear only when written.
-#![expect(unsafe_code, reason = "the safe ways either abort when memory runs out or write every page twice")]
+#![expect(unsafe_code, reason = "the safe ways write every page twice, and know nothing of large pages")]
 
 use crate::KernelError;
-use std::alloc::Layout;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ffi::c_void;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 
-/// `bytes` zero bytes. Pages come from the system untouched, so workers that fill the buffer in parallel also
-/// share the cost of faulting them in.
-///
-/// # Errors
-/// [`KernelError::OutOfMemory`].
-pub(crate) fn zeroed(bytes: usize, what: &'static str) -> Result<Box<[u8]>, KernelError> {
-    let layout = Layout::array::<u8>(bytes).map_err(|_| KernelError::OutOfMemory { what, bytes })?;
-    if bytes == 0 {
-        return Ok(Box::default());
+/// A mapping of its own, zero at first. Pages come from the system as they are touched, so workers that fill the
+/// buffer in parallel also share the cost of faulting them in; where the system allows it they are large ones,
+/// which spares the reader of many megabytes most of its address translations.
+pub(crate) struct Memory {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to the value alone, as a boxed slice would.
+unsafe impl Send for Memory {}
+// SAFETY: as above; shared access only reads.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// `bytes` zero bytes, aligned to a page.
+    ///
+    /// # Errors
+    /// [`KernelError::OutOfMemory`].
+    pub(crate) fn zeroed(bytes: usize, what: &'static str) -> Result<Self, KernelError> {
+        if bytes == 0 {
+            return Ok(Self { start: NonNull::dangling(), bytes });
+        }
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new anonymous mapping at a place of the system's choice.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags) };
+        let start = start.ok().and_then(|start| NonNull::new(start.cast::<u8>()));
+        let Some(start) = start else { return Err(KernelError::OutOfMemory { what, bytes }) };
+        // SAFETY: the mapping just made. The advice may be refused; pages are then small.
+        let _ = unsafe { madvise(start.as_ptr().cast::<c_void>(), bytes, Advice::LinuxHugepage) };
+        Ok(Self { start, bytes })
     }
-    // SAFETY: the layout has a size above zero.
-    let start = unsafe { std::alloc::alloc_zeroed(layout) };
-    if start.is_null() {
-        return Err(KernelError::OutOfMemory { what, bytes });
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: the whole mapping, of which nothing is borrowed any more.
+            let _ = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), self.bytes) };
+        }
     }
-    // SAFETY: allocated by the global allocator with the layout of a byte slice of this length; all bytes are
-    // initialised to zero; nothing else owns them.
-    Ok(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, bytes)) })
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: mapped and initialised to zero by the system, for as long as the value lives.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
 }

@@ -4,6 +4,7 @@
 use super::lanes::{Lanes, Two};
 use super::wide::{Wide, dot_chunk, finish_block};
 use crate::avx2::matmul::format::STRIP_ROWS;
+use crate::avx2::matmul::gemv::prefetch_chunk;
 use crate::avx2::matmul::lanes::Buffer;
 use crate::avx2::matmul::task::Task;
 use std::arch::x86_64::*;
@@ -51,7 +52,9 @@ pub(crate) unsafe fn gemm<F: Wide>(task: &Task<'_>, strips: Range<usize>) {
         let columns = pass..task.columns.min(pass + PASS);
         let mut strip = strips.start;
         while strip < strips.end {
-            let vectors = if strip + MAX_VECTORS * Two::STRIPS <= strips.end { MAX_VECTORS } else { 1 };
+            let tall = columns.len() <= TILE_COLUMNS || task.columns > MAX_COLUMNS;
+            let vectors =
+                if tall && strip + MAX_VECTORS * Two::STRIPS <= strips.end { MAX_VECTORS } else { 1 };
             let end = strips.end.min(strip + vectors * Two::STRIPS);
             for first in (0..task.blocks).step_by(stretch::<F>()) {
                 let blocks = first..task.blocks.min(first + stretch::<F>());
@@ -108,6 +111,7 @@ unsafe fn expand_stretch<F: Wide>(
             let halves = halves.each_mut().map(|half| half.as_mut_ptr().cast::<u8>());
             for chunk in 0..F::CHUNKS {
                 for (packed, half) in packed.into_iter().zip(halves) {
+                    prefetch_chunk::<F>(packed, chunk);
                     F::expand_bytes(packed, chunk, half);
                 }
                 interleave(halves, F::CHUNK_BYTES, to.add(chunk * Two::STRIPS * F::CHUNK_BYTES));
