@@ -52,9 +52,7 @@ pub(crate) unsafe fn gemm<F: Wide>(task: &Task<'_>, strips: Range<usize>) {
         let columns = pass..task.columns.min(pass + PASS);
         let mut strip = strips.start;
         while strip < strips.end {
-            let tall = columns.len() <= TILE_COLUMNS || task.columns > MAX_COLUMNS;
-            let vectors =
-                if tall && strip + MAX_VECTORS * Two::STRIPS <= strips.end { MAX_VECTORS } else { 1 };
+            let vectors = if strip + MAX_VECTORS * Two::STRIPS <= strips.end { MAX_VECTORS } else { 1 };
             let end = strips.end.min(strip + vectors * Two::STRIPS);
             for first in (0..task.blocks).step_by(stretch::<F>()) {
                 let blocks = first..task.blocks.min(first + stretch::<F>());
