@@ -72,8 +72,8 @@ impl<'a, T> Parts<'a, T> {
 
 /// The part of `total` items that `worker` of `workers` takes: contiguous, in order, sizes within one.
 pub(crate) fn share(total: usize, workers: usize, worker: usize) -> Range<usize> {
-    // 128 bits, so that no product overflows.
-    let at = |w: usize| (total as u128 * w as u128 / workers as u128) as usize;
+    // 128 bits, so that no product overflows; `worker` may be past the last, whose share is empty.
+    let at = |w: usize| (total as u128 * w.min(workers) as u128 / workers as u128) as usize;
     at(worker)..at(worker + 1)
 }
 

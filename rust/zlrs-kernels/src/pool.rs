@@ -27,6 +27,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 
 use crate::KernelError;
+use crate::output::share;
+
+/// Most workers that have shares of their own in [`Pool::run_units_in_order`].
+const MAX_SHARES: usize = 32;
 
 /// Most workers a pool may have.
 pub const MAX_THREADS: usize = 512;
@@ -203,6 +207,36 @@ impl Pool {
                     break;
                 }
                 job(worker, unit);
+            }
+        })
+    }
+
+    /// As [`run_units`](Self::run_units), but each worker has a contiguous share of the units and goes through it
+    /// in order; who is done early takes units of the others' shares. For units that lie beside one another in
+    /// memory.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_units_in_order(
+        &self,
+        units: usize,
+        job: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<(), KernelError> {
+        if self.threads > MAX_SHARES {
+            return self.run_units(units, job);
+        }
+        let next: [Padded<AtomicUsize>; MAX_SHARES] =
+            std::array::from_fn(|worker| Padded(AtomicUsize::new(share(units, self.threads, worker).start)));
+        self.run(&|worker| {
+            for victim in (worker..self.threads).chain(0..worker) {
+                let end = share(units, self.threads, victim).end;
+                loop {
+                    let unit = next[victim].0.fetch_add(1, Ordering::Relaxed);
+                    if unit >= end {
+                        break;
+                    }
+                    job(worker, unit);
+                }
             }
         })
     }

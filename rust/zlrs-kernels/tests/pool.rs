@@ -252,3 +252,19 @@ fn a_forked_child_gets_an_error_and_ends() {
         pool.run(&|_| ()).unwrap();
     }
 }
+
+#[test]
+fn units_in_order_run_once_each() {
+    for threads in [1, 2, 3, 33] {
+        let pool = Pool::new(threads).unwrap();
+        for units in [0, 1, 2, 7, 100] {
+            let counts: Vec<AtomicUsize> = (0..units).map(|_| AtomicUsize::new(0)).collect();
+            pool.run_units_in_order(units, &|worker, unit| {
+                assert!(worker < threads);
+                counts[unit].fetch_add(1, Ordering::Relaxed);
+            })
+            .unwrap();
+            assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{threads} {units}");
+        }
+    }
+}

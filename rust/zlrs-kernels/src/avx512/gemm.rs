@@ -101,6 +101,8 @@ unsafe fn expand_stretch<F: Wide>(
 ) {
     // SAFETY: the caller's promise; a chunk expands to at most 320 bytes a strip, scales to at most 192.
     unsafe {
+        // The same blocks of the strips that come next.
+        let ahead = MAX_VECTORS * Two::STRIPS * task.blocks * F::STRIP_BLOCK;
         for (i, block) in blocks.enumerate() {
             let packed =
                 strips.map(|strip| task.weights.as_ptr().add((strip * task.blocks + block) * F::STRIP_BLOCK));
@@ -109,7 +111,7 @@ unsafe fn expand_stretch<F: Wide>(
             let halves = halves.each_mut().map(|half| half.as_mut_ptr().cast::<u8>());
             for chunk in 0..F::CHUNKS {
                 for (packed, half) in packed.into_iter().zip(halves) {
-                    prefetch_chunk::<F>(packed, chunk);
+                    prefetch_chunk::<F>(packed, chunk, ahead);
                     F::expand_bytes(packed, chunk, half);
                 }
                 interleave(halves, F::CHUNK_BYTES, to.add(chunk * Two::STRIPS * F::CHUNK_BYTES));

@@ -2,7 +2,7 @@
 
 use super::lanes::{Lanes, One};
 use super::wide::{Wide, dot_chunk, finish_block};
-use crate::avx2::matmul::gemv::{MAX_COLUMNS, prefetch_chunk};
+use crate::avx2::matmul::gemv::{MAX_COLUMNS, PREFETCH, prefetch_chunk};
 use crate::avx2::matmul::lanes::Buffer;
 use crate::avx2::matmul::task::Task;
 use std::arch::x86_64::*;
@@ -78,7 +78,7 @@ unsafe fn multiply_block<F: Wide, const C: usize>(
     unsafe {
         let mut isum = [[One::zero(); C]; 1];
         for chunk in 0..F::CHUNKS {
-            prefetch_chunk::<F>(packed, chunk);
+            prefetch_chunk::<F>(packed, chunk, PREFETCH);
             let mut expanded = MaybeUninit::<Buffer<320>>::uninit();
             F::expand_bytes(packed, chunk, expanded.as_mut_ptr().cast());
             dot_chunk::<F, One, 1, C>([expanded.as_ptr().cast()], chunk, activations, &mut isum);

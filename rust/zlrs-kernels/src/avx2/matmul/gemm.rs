@@ -2,6 +2,7 @@
 //! buffer that stays in the first-level cache, and every column of a pass meets it there.
 
 use super::format::{Format, STRIP_ROWS};
+use super::gemv::prefetch_chunk;
 use super::lanes::{Accumulators, Buffer};
 use super::task::Task;
 use std::arch::x86_64::*;
@@ -84,6 +85,8 @@ unsafe fn expand_stretch<F: Format>(task: &Task<'_>, strip: usize, blocks: Range
             let packed = task.weights.as_ptr().add((strip * task.blocks + block) * F::STRIP_BLOCK);
             let target = expanded.add(i * F::EXPANDED);
             for chunk in 0..F::CHUNKS {
+                // The same blocks of the strips that come next.
+                prefetch_chunk::<F>(packed, chunk, MAX_STRIPS * task.blocks * F::STRIP_BLOCK);
                 F::expand_chunk(packed, chunk, target.add(chunk * F::CHUNK_BYTES));
             }
             F::expand_scales(packed, target.add(F::CHUNKS * F::CHUNK_BYTES));

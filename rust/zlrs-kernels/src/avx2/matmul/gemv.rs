@@ -13,7 +13,7 @@ pub(crate) const MAX_COLUMNS: usize = 8;
 
 /// How far ahead weights are prefetched, in bytes: a page, since processors' own prefetchers stop at its end; both
 /// streams of it leave most of a first-level cache to the activations.
-const PREFETCH: usize = 4096;
+pub(crate) const PREFETCH: usize = 4096;
 
 /// All columns of the task, 1 to [`MAX_COLUMNS`], against some strips. The activations are one tile.
 ///
@@ -71,15 +71,15 @@ unsafe fn strips_at_once<F: Format, const S: usize, const C: usize>(task: &Task<
     }
 }
 
-/// The chunk's share of the prefetches: a burst would fill the miss buffers. Prefetching reads nothing, so it
+/// The chunk's share of the prefetches `ahead` bytes further on: a burst would fill the miss buffers. Prefetching reads nothing, so it
 /// may run past the end.
 #[inline(always)]
-pub(crate) fn prefetch_chunk<F: Format>(packed: *const u8, chunk: usize) {
+pub(crate) fn prefetch_chunk<F: Format>(packed: *const u8, chunk: usize, ahead: usize) {
     let (start, end) = (chunk * F::STRIP_BLOCK / F::CHUNKS, (chunk + 1) * F::STRIP_BLOCK / F::CHUNKS);
     let mut line = start;
     while line < end {
         // SAFETY: SSE is part of the architecture; no memory is read.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(packed.wrapping_add(PREFETCH + line).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(packed.wrapping_add(ahead + line).cast()) };
         line += 64;
     }
 }
@@ -98,7 +98,7 @@ unsafe fn multiply_block<F: Format, const C: usize>(
     unsafe {
         let mut isum = [[_mm256_setzero_si256(); C]; 1];
         for chunk in 0..F::CHUNKS {
-            prefetch_chunk::<F>(packed, chunk);
+            prefetch_chunk::<F>(packed, chunk, PREFETCH);
             let mut expanded = MaybeUninit::<Buffer<320>>::uninit();
             F::expand_chunk(packed, chunk, expanded.as_mut_ptr().cast());
             F::dot_chunk::<1, C>([expanded.as_ptr().cast()], chunk, activations, &mut isum);

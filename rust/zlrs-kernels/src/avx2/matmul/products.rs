@@ -291,10 +291,11 @@ unsafe fn multiply(
         let unit_range =
             |unit: usize, strips: usize| unit * UNIT_STRIPS..strips.min((unit + 1) * UNIT_STRIPS);
         if gated.is_some() {
-            return pool.run_units(units_of(all_strips), &|_, unit| joint(unit_range(unit, all_strips)));
+            return pool
+                .run_units_in_order(units_of(all_strips), &|_, unit| joint(unit_range(unit, all_strips)));
         }
         let units = tasks().map(|(_, task)| units_of(task.strips())).sum();
-        pool.run_units(units, &|_, mut unit| {
+        pool.run_units_in_order(units, &|_, mut unit| {
             for task in tasks() {
                 let units = units_of(task.1.strips());
                 if unit < units {
