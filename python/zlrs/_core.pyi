@@ -105,6 +105,7 @@ class Engine:
         context_tokens: int | None = None,
         kv_bytes: int | None = None,
         queue_limit: int = 64,
+        chunk_tokens: int = 256,
         progress: Callable[[int, int], object] | None = None,
     ) -> Engine:
         """Read a GGUF file and start the engine thread.
@@ -115,6 +116,7 @@ class Engine:
             context_tokens: Longest prompt and answer together, 2 to the model's own window (the default).
             kv_bytes: Hard limit of the KV memory; by default what one sequence of `context_tokens` needs.
             queue_limit: Most requests that may wait, at least 1.
+            chunk_tokens: Most prompt tokens computed in one step, 1 to 256; answers do not depend on it.
             progress: Called with bytes done and in all, at most twenty times a second. What it raises is
                 raised after the load.
         """
@@ -152,6 +154,8 @@ class Engine:
         stop: Sequence[str] = ...,
         logit_bias: Mapping[int, float] | None = None,
         deadline_ms: int | None = None,
+        priority: str = "interactive",
+        tenant: bytes | None = None,
     ) -> Generation:
         """Queue a generation and return at once.
 
@@ -167,13 +171,16 @@ class Engine:
             stop: At most 64 texts of at most 1024 bytes that end the answer and are not part of it.
             logit_bias: Token id to addition, -100 to 100, at most 1024 entries.
             deadline_ms: Time from now after which the answer ends with what it has.
+            priority: `interactive`, or `batch`, which makes way for it.
+            tenant: 32 bytes. Answers share computed prefixes and compete for the machine by tenant.
         """
 
     def statistics(self) -> dict[str, int]:
         """Counts so far.
 
-        Keys: queued, running, kv_blocks_used, kv_blocks_total, kv_blocks_peak, requests, finished, cancelled,
-        failed, tokens_prefilled, tokens_decoded, steps, recoveries.
+        Keys: queued, running, kv_blocks_used, kv_blocks_cached, kv_blocks_total, kv_blocks_peak, requests,
+        finished, cancelled, failed, tokens_prefilled, tokens_reused, tokens_decoded, steps,
+        kv_blocks_evicted, pauses, recoveries.
         """
 
     def close(self) -> None:
@@ -187,6 +194,14 @@ class Generation:
     def input_tokens(self) -> int:
         """Tokens of the prompt."""
 
+    @property
+    def cached_tokens(self) -> int | None:
+        """Tokens of the prompt that need not be computed; None until work begins.
+
+        The beginning is an event too: it wakes `fileno()`, and shows after `drain` or `wait`, which return
+        nothing for it.
+        """
+
     def fileno(self) -> int:
         """An eventfd that is readable while events wait; only for polling."""
 
@@ -194,7 +209,10 @@ class Generation:
         """The events that wait, without blocking. Raises `CoreError` when the answer has failed."""
 
     def wait(self, timeout_ms: int) -> list[Delta | Finished]:
-        """As `drain`, waiting up to `timeout_ms` for the first event without the interpreter lock."""
+        """As `drain`, waiting up to `timeout_ms` for the first event without the interpreter lock.
+
+        May return nothing before that: when work begins.
+        """
 
     def cancel(self) -> None:
         """End the answer; its last event says `cancelled`."""
@@ -226,6 +244,10 @@ class Finished:
     @property
     def input_tokens(self) -> int:
         """Tokens of the prompt."""
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the prompt that were not computed, because an earlier request had computed them."""
 
     @property
     def output_tokens(self) -> int:

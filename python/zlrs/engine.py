@@ -6,7 +6,7 @@ import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 from zlrs import _core
 from zlrs.models import resolve
@@ -41,6 +41,8 @@ class GenerateOptions(TypedDict, total=False):
         stop: Texts that end the answer and are not part of it.
         logit_bias: Token id -> addition to its score, -100 … 100.
         deadline_ms: Give up after so long, time in the queue included.
+        priority: `batch` makes way for `interactive` (`interactive`).
+        tenant: 32 bytes; answers share computed prefixes, and the machine, by tenant (one for all).
     """
 
     max_tokens: int
@@ -53,6 +55,8 @@ class GenerateOptions(TypedDict, total=False):
     stop: Sequence[str]
     logit_bias: Mapping[int, float] | None
     deadline_ms: int | None
+    priority: Literal["interactive", "batch"]
+    tenant: bytes | None
 
 
 class Engine:

@@ -15,6 +15,10 @@ class NativeGeneration(Protocol):
     def input_tokens(self) -> int:
         """Tokens of the prompt."""
 
+    @property
+    def cached_tokens(self) -> int | None:
+        """Those that need not be computed; None until work has begun and events were taken since."""
+
     def fileno(self) -> int:
         """An eventfd, readable while events wait."""
 
@@ -57,6 +61,8 @@ class NativeEngine(Protocol):
         stop: Sequence[str] = (),
         logit_bias: Mapping[int, float] | None = None,
         deadline_ms: int | None = None,
+        priority: str = "interactive",
+        tenant: bytes | None = None,
     ) -> NativeGeneration:
         """Queue a prompt; returns at once."""
 
@@ -80,6 +86,7 @@ class NativeFinished(Protocol):
     reason: str
     stop_sequence: str | None
     input_tokens: int
+    cached_tokens: int
     output_tokens: int
     seed: int
     queue_ms: float

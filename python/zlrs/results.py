@@ -23,10 +23,17 @@ class Delta:
 
 @dataclass(frozen=True)
 class Usage:
-    """Counted tokens. `input_tokens` is the whole prompt, template included."""
+    """Counted tokens.
+
+    Attributes:
+        input_tokens: The whole prompt, template included.
+        output_tokens: Those of the answer.
+        cached_tokens: Those of `input_tokens` that an earlier request had computed.
+    """
 
     input_tokens: int
     output_tokens: int
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,7 @@ def event_from_native(event: object) -> Delta | Finish:
         return Finish(
             finish_reason=cast("FinishReason", end.reason),
             stop_sequence=end.stop_sequence,
-            usage=Usage(end.input_tokens, end.output_tokens),
+            usage=Usage(end.input_tokens, end.output_tokens, end.cached_tokens),
             seed=end.seed,
             timings=Timings(end.queue_ms, end.prefill_ms, end.decode_ms, end.first_token_ms),
         )

@@ -59,6 +59,11 @@ class _Collected:
         return self._generation.input_tokens
 
     @property
+    def cached_tokens(self) -> int:
+        """Tokens of the prompt that need not be computed; 0 until work has begun, final from then on."""
+        return self._generation.cached_tokens or 0
+
+    @property
     def finish(self) -> Finish:
         """How it ended.
 
@@ -153,6 +158,7 @@ class AsyncStream(_Collected):
         self._waiting: deque[Delta | Finish] = deque()
         self._failure: Exception | None = None
         self._ready = asyncio.Event()
+        self._begun = asyncio.Event()
         self._on_end = on_end
         self._watched: int | None = generation.fileno()
         # The loop must not keep the stream alive: dropping the stream cancels the answer.
@@ -165,6 +171,8 @@ class AsyncStream(_Collected):
         except CoreError as error:
             self.fail(from_core(error))
             return
+        if events or self._generation.cached_tokens is not None:
+            self._begun.set()
         self._waiting.extend(events)
         if events:
             self._ready.set()
@@ -183,6 +191,7 @@ class AsyncStream(_Collected):
         self._generation.cancel()
         if self._failure is None:
             self._failure = error
+        self._begun.set()
         self._ready.set()
         self._end()
 
@@ -191,6 +200,16 @@ class AsyncStream(_Collected):
         if self._on_end is not None:
             told, self._on_end = self._on_end, None
             told(self)
+
+    async def begun(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until work has begun or ended, so that `cached_tokens` is final; False when not in time."""
+        if self._generation.cached_tokens is not None or self._closed:
+            return True
+        try:
+            await asyncio.wait_for(self._begun.wait(), timeout_seconds)
+        except asyncio.TimeoutError:
+            return False
+        return True
 
     async def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until something can be read; False when nothing came in time."""
@@ -233,6 +252,7 @@ class AsyncStream(_Collected):
         self._unwatch()
         if self._finish is None:
             self._generation.cancel()
+        self._begun.set()
         self._ready.set()
         self._end()
 

@@ -24,11 +24,12 @@ class Message(msgspec.Struct, frozen=True):
 class Block(msgspec.Struct, frozen=True):
     """A content block of either protocol; only `type: "text"` has meaning here.
 
-    `cache_control` and `citations` are accepted and ignored: they change cost, never the answer.
+    `citations` are accepted and ignored; `cache_control` changes how tokens are counted, never the answer.
     """
 
     type: str
     text: str | UnsetType | None = UNSET
+    cache_control: Raw = ABSENT
 
 
 Content = str | list[Block] | None

@@ -14,6 +14,7 @@ import pytest
 from support.events import Event, collect, parse_events
 from support.fake_engine import END_OF_TURN, ROLE_IDS, Script
 from support.serving import MODEL, Served, serving
+from zlrs.config import ServerSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -90,8 +91,54 @@ async def test_cache_control_is_accepted_everywhere(served: Served) -> None:
     )
     usage = answer["usage"]
     assert isinstance(usage, dict)
-    assert (usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"]) == (0, 0)
+    assert (usage["cache_read_input_tokens"], usage["input_tokens"]) == (0, 1)
     await post(served, messages=[{"role": "user", "content": [block, {**block, "text": ""}]}])
+
+
+async def test_what_is_read_and_written_is_counted_as_the_protocol_counts(served: Served) -> None:
+    served.script.cached_tokens = 3
+    prompt = len(served.core.render([("user", "hi")]))
+    mark = {"type": "ephemeral"}
+    block = {"type": "text", "text": "hi", "cache_control": mark}
+    for body, expected in (
+        ({"messages": [USER]}, (prompt - 3, 0, 3)),
+        ({"messages": [USER], "cache_control": mark}, (1, prompt - 4, 3)),
+        ({"messages": [{"role": "user", "content": [block]}]}, (1, prompt - 4, 3)),
+    ):
+        usage = (await post(served, **body))["usage"]
+        assert isinstance(usage, dict)
+        names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        assert tuple(usage[name] for name in names) == expected
+        start = (await events(served, **body))[0].json["message"]
+        assert isinstance(start, dict)
+        assert start["usage"] == {**usage, "output_tokens": 0}
+
+
+async def test_the_first_event_waits_until_its_usage_is_known_and_pings_meanwhile() -> None:
+    script = Script(cached_tokens=2, hold_begin=True)
+    async with serving(script, server=ServerSettings(ping_seconds=0.01)) as served:
+        body = {"model": MODEL, "max_tokens": 5, "messages": [USER], "stream": True}
+        async with served.client.post("/v1/messages", json=body) as response:
+            seen = b""
+            while seen.count(b"event: ping") < 3:
+                seen += await response.content.readany()
+            assert b"message_start" not in seen
+            script.go.set()
+            seen += await response.content.read()
+        assert seen.count(b"event: message_start") == 1
+        assert b'"cache_read_input_tokens":2' in seen.partition(b"content_block_start")[0]
+
+
+async def test_tenants_are_told_apart_by_credentials_alone() -> None:
+    async with serving() as served:
+        for headers in ({}, {"x-api-key": "k1"}, {"x-api-key": "k2"}, {"authorization": "Bearer k1"}, {}):
+            body = {"model": MODEL, "max_tokens": 1, "messages": [USER]}
+            async with served.client.post("/v1/messages", json=body, headers=headers) as response:
+                assert response.status == 200
+        tenants = [submitted["tenant"] for submitted in served.core.submitted]
+        assert len(set(tenants)) == 4
+        assert tenants[0] == tenants[4]
+        assert all(isinstance(tenant, bytes) and len(tenant) == 32 for tenant in tenants)
 
 
 async def test_usage_of_the_stream_equals_the_usage_of_the_whole_and_the_count(served: Served) -> None:

@@ -185,10 +185,45 @@ def test_a_real_model_answers_messages(real: Serving) -> None:
         whole = client.messages.create(messages=[{"role": "user", "content": QUESTION}], **asked)  # type: ignore[call-overload]
         assert "Paris" in whole.content[0].text
         counted = client.messages.count_tokens(model="any", messages=[{"role": "user", "content": QUESTION}])
-        assert whole.usage.input_tokens == counted.input_tokens
+        # An earlier test may have asked the same.
+        known = whole.usage.cache_read_input_tokens
+        assert whole.usage.input_tokens + known == counted.input_tokens
         with client.messages.stream(messages=[{"role": "user", "content": QUESTION}], **asked) as stream:
             assert "".join(stream.text_stream) == whole.content[0].text
-            assert stream.get_final_message().usage == whole.usage
+            warm = stream.get_final_message().usage
+        assert (warm.input_tokens, warm.cache_read_input_tokens) == (1, counted.input_tokens - 1)
+        assert warm.output_tokens == whole.usage.output_tokens
+        with client.messages.stream(messages=[{"role": "user", "content": QUESTION}], **asked) as stream:
+            assert next(iter(stream)).message.usage == warm.model_copy(update={"output_tokens": 0})
+        with anthropic.Anthropic(base_url=real.url, api_key="another", max_retries=0) as other:
+            asked_of_other = {"messages": [{"role": "user", "content": QUESTION}], **asked}
+            cold = other.messages.create(**asked_of_other)  # type: ignore[call-overload]
+        assert cold.usage.cache_read_input_tokens == 0
+        assert cold.content[0].text == whole.content[0].text
+
+
+@pytest.mark.t1
+def test_a_changing_attribution_line_costs_no_prefix(real: Serving) -> None:
+    system = "You answer in one word. " * 20
+    reads = []
+    with anthropic.Anthropic(base_url=real.url, api_key="attributed", max_retries=0) as client:
+        for token in ("a1", "b2"):
+            answer = client.messages.create(
+                model="any",
+                max_tokens=1,
+                system=f"x-anthropic-billing-header: cc_version=2; cch={token};\n{system}",
+                messages=[{"role": "user", "content": [
+                    {"type": "text", "text": QUESTION, "cache_control": {"type": "ephemeral"}}
+                ]}],
+            )  # fmt: skip
+            usage = answer.usage
+            reads.append(
+                (usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens)
+            )
+    (_, written, _), warm = reads
+    assert reads[0] == (1, written, 0)
+    assert written > 100
+    assert warm == (1, 0, written)
 
 
 @pytest.mark.t1

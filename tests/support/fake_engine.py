@@ -48,6 +48,7 @@ class Finished:
     prefill_ms: float = 2.0
     decode_ms: float = 3.0
     first_token_ms: float = 2.5
+    cached_tokens: int = 0
 
 
 @dataclass
@@ -60,6 +61,8 @@ class Script:
         fail_before: Token number at which the step fails, as `error`.
         refuse: Raise this at submission instead.
         template_error: Raise this when rendering.
+        cached_tokens: Prompt tokens it claims not to compute.
+        hold_begin: Work begins, so that `cached_tokens` are known, only after `go`.
     """
 
     reply: str | Callable[[str], str] = "Hello from the fake."
@@ -68,13 +71,16 @@ class Script:
     error: tuple[str, str] = ("engine_failed", "a logit is not finite")
     refuse: tuple[str, str] | None = None
     template_error: tuple[str, str] | None = None
+    cached_tokens: int = 0
+    hold_begin: bool = False
     go: threading.Event = field(default_factory=threading.Event)
     held: threading.Event = field(default_factory=threading.Event)
 
 
 class FakeGeneration:
-    def __init__(self, ids: Sequence[int], options: dict[str, object]) -> None:
+    def __init__(self, ids: Sequence[int], options: dict[str, object], cached_tokens: int | None) -> None:
         self.input_tokens = len(ids)
+        self.cached_tokens = cached_tokens
         self.ids = list(ids)
         self.options = options
         self.cancelled = threading.Event()
@@ -89,6 +95,11 @@ class FakeGeneration:
 
     def fileno(self) -> int:
         return self._fd
+
+    def begin(self, cached_tokens: int) -> None:
+        """Work begins: readers are woken and find no event."""
+        self.cached_tokens = cached_tokens
+        os.eventfd_write(self._fd, 1)
 
     def push(self, event: Delta | Finished | CoreError) -> None:
         with self._ready:
@@ -181,16 +192,19 @@ class FakeEngine:
         stop: Sequence[str] = (),
         logit_bias: Mapping[int, float] | None = None,
         deadline_ms: int | None = None,
+        priority: str = "interactive",
+        tenant: bytes | None = None,
     ) -> FakeGeneration:
         options: dict[str, object] = {
             "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k,
             "min_p": min_p, "repetition_penalty": repetition_penalty, "seed": seed, "stop": tuple(stop),
-            "logit_bias": logit_bias, "deadline_ms": deadline_ms,
+            "logit_bias": logit_bias, "deadline_ms": deadline_ms, "priority": priority, "tenant": tenant,
         }  # fmt: skip
         self.submitted.append(options)
         if self.script.refuse is not None:
             raise core_error(*self.script.refuse)
-        generation = FakeGeneration(ids, options)
+        script = self.script
+        generation = FakeGeneration(ids, options, None if script.hold_begin else script.cached_tokens)
         with self._work:
             if len(self._queue) >= self.queue_limit:
                 raise core_error(
@@ -232,6 +246,9 @@ class FakeEngine:
 
     def _answer(self, generation: FakeGeneration) -> None:
         script = self.script
+        if script.hold_begin:
+            script.go.wait()
+            generation.begin(script.cached_tokens)
         reply = script.reply
         if callable(reply):
             reply = reply(self.decode(generation.ids).decode())
@@ -255,7 +272,12 @@ class FakeEngine:
         seed = generation.options["seed"]
         generation.push(
             Finished(
-                reason, matched, sent, generation.input_tokens, DRAWN_SEED if seed is None else int(str(seed))
+                reason,
+                matched,
+                sent,
+                generation.input_tokens,
+                DRAWN_SEED if seed is None else int(str(seed)),
+                cached_tokens=script.cached_tokens,
             )
         )
 

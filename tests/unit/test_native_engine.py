@@ -156,6 +156,23 @@ def test_dropping_and_cancelling_end_soon(engine: _core.Engine) -> None:
     assert (statistics["running"], statistics["kv_blocks_used"]) == (0, 0)
 
 
+def test_what_was_computed_is_not_computed_again_but_for_others(engine: _core.Engine) -> None:
+    prompt = engine.encode("In a village by the sea, " * 20)
+    tenant = b"1" * 32
+    _, ids, cold = collect(engine.submit(prompt, max_tokens=8, tenant=tenant))
+    generation = engine.submit(prompt, max_tokens=8, tenant=tenant)
+    _, warm_ids, warm = collect(generation)
+    assert (ids, cold.cached_tokens) == (warm_ids, 0)
+    assert generation.cached_tokens == warm.cached_tokens == len(prompt) - 1
+    _, other_ids, other = collect(engine.submit(prompt, max_tokens=8, tenant=b"2" * 32))
+    assert (other_ids, other.cached_tokens) == (ids, 0)
+    assert engine.statistics()["kv_blocks_cached"] > 0
+    for wrong in ({"tenant": b"short"}, {"priority": "urgent"}):
+        with pytest.raises(_core.CoreError) as caught:
+            engine.submit(prompt, max_tokens=1, **wrong)
+        assert caught.value.type == "invalid_request_error"
+
+
 def test_limits_say_their_numbers(engine: _core.Engine) -> None:
     with pytest.raises(_core.CoreError, match="prompt is too long: 1024 tokens > 1023 maximum") as caught:
         engine.submit([1] * 1024, max_tokens=1)

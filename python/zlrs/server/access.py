@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aiohttp import web
+
+CREDENTIALS = ("x-api-key", "authorization")
 
 KEY_LENGTH = 16
 """Shortest key accepted, in characters."""
@@ -67,6 +70,24 @@ class Keys:
         for own in self._digests:
             accepted |= hmac.compare_digest(own, digest)
         return accepted
+
+
+class Tenants:
+    """Who asks, as the engine is told it: a keyed hash of the credentials.
+
+    Computed state is never shared between callers, and no credential can be guessed from the hash.
+    """
+
+    def __init__(self) -> None:
+        self._secret = secrets.token_bytes(32)
+
+    def of(self, request: web.Request) -> bytes:
+        """32 bytes; the same for the same credentials as long as this process lives."""
+        digest = hmac.new(self._secret, digestmod=hashlib.sha256)
+        for name in CREDENTIALS:
+            value = request.headers.get(name, "").encode("utf-8", "surrogateescape")
+            digest.update(len(value).to_bytes(8, "big") + value)
+        return digest.digest()
 
 
 def is_loopback(host: str) -> bool:

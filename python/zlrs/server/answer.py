@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from aiohttp import web
 
+from zlrs.results import Usage
 from zlrs.server import headers as request_headers
 from zlrs.server import receipts
 from zlrs.server.context import CONTEXT, REQUEST_ID, ServerContext
@@ -51,7 +52,7 @@ class Dialect(Protocol):
     def whole(self, completion: Completion, facts: ModelFacts, *, clamped: bool) -> dict[str, object]:
         """The body of an answer that is not streamed."""
 
-    def opening(self, facts: ModelFacts, input_tokens: int) -> bytes:
+    def opening(self, facts: ModelFacts, counted: Usage) -> bytes:
         """The events before the first piece, with exact usage."""
 
     def piece(self, text: str) -> bytes:
@@ -172,15 +173,21 @@ class Recorder(Protocol):
 
 async def generate(walk: Walk, recorder: Recorder | None) -> web.StreamResponse:
     """Let the engine answer."""
-    stream, clamped = await begin(walk.context, walk.dialect.ask)
+    tenant = walk.context.tenants.of(walk.request)
+    stream, clamped = await begin(walk.context, walk.dialect.ask, tenant)
     async with stream:
         if walk.dialect.ask.stream:
             return await _send_events(walk, stream, recorder, clamped=clamped)
         return await _send_whole(walk, stream, recorder, clamped=clamped)
 
 
-async def begin(context: ServerContext, ask: Ask) -> tuple[AsyncStream, bool]:
+async def begin(context: ServerContext, ask: Ask, tenant: bytes) -> tuple[AsyncStream, bool]:
     """Admit, make tokens, queue.
+
+    Args:
+        context: The server.
+        ask: What to answer.
+        tenant: Whose request it is: a keyed hash.
 
     Returns:
         The running answer, and whether the window left less room than was asked for.
@@ -193,6 +200,7 @@ async def begin(context: ServerContext, ask: Ask) -> tuple[AsyncStream, bool]:
     try:
         ids = await prepare(engine, ask.turns)
         options, clamped = _with_limits(context, ask.options, len(ids))
+        options["tenant"] = tenant
         generation = engine.submit(ids, **options)
 
         def ended(stream: AsyncStream) -> None:
@@ -290,11 +298,15 @@ async def _send_events(
 ) -> web.StreamResponse:
     dialect = walk.dialect
     response = await EventResponse.start(walk.request, walk.headers())
-    await response.write(dialect.opening(walk.context.facts, stream.input_tokens))
 
     async def ping() -> None:
         await response.write(dialect.ping)
 
+    # What need not be computed is known when work begins, and the first event tells it.
+    while not await stream.begun(walk.context.config.server.ping_seconds):
+        await ping()
+    counted = Usage(stream.input_tokens, 0, stream.cached_tokens)
+    await response.write(dialect.opening(walk.context.facts, counted))
     try:
         async for piece in pieces(stream, walk.context.config.server.ping_seconds, ping):
             if piece.text:

@@ -36,6 +36,7 @@ class Ask:
         stream: Server-sent events instead of one body.
         include_usage: Chat: a last chunk with usage.
         ignored: Body fields that are not known.
+        writes_cache: Messages: `cache_control` is somewhere in the request.
     """
 
     turns: tuple[Message, ...]
@@ -43,6 +44,7 @@ class Ask:
     stream: bool
     include_usage: bool
     ignored: tuple[str, ...]
+    writes_cache: bool = False
 
 
 def in_range(name: str, value: Number | None, low: Number, high: Number, *, above: bool = False) -> None:

@@ -47,7 +47,7 @@ def usage(counted: Usage) -> dict[str, object]:
         "prompt_tokens": counted.input_tokens,
         "completion_tokens": counted.output_tokens,
         "total_tokens": counted.input_tokens + counted.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": counted.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": 0},
     }
 
@@ -98,9 +98,9 @@ class ChatDialect:
         }
         return {**self._object("chat.completion", [choice]), "usage": usage(completion.usage)}
 
-    def opening(self, facts: ModelFacts, input_tokens: int) -> bytes:
+    def opening(self, facts: ModelFacts, counted: Usage) -> bytes:
         """The chunk with the role."""
-        del facts, input_tokens
+        del facts, counted
         return self._chunk({"role": "assistant", "content": "", "refusal": None}, None)
 
     def piece(self, text: str) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from zlrs.server.access import HostNames, Keys
+from zlrs.server.access import HostNames, Keys, Tenants
 from zlrs.server.admission import Admission
 from zlrs.server.errors import overloaded, refuse
 from zlrs.server.metrics import Metrics
@@ -44,6 +44,7 @@ class ServerContext:
     Attributes:
         config: All settings.
         keys: Accepted API keys.
+        tenants: Tells callers apart for the engine.
         monotonic: Clock for durations, seconds.
         wall: Clock for dates, seconds since 1970.
         streams: Answers the engine is working on.
@@ -51,6 +52,7 @@ class ServerContext:
 
     config: Config
     keys: Keys = field(default_factory=lambda: Keys(()))
+    tenants: Tenants = field(default_factory=Tenants)
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     state: State = State.STARTING

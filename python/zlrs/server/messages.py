@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from zlrs.results import Completion, Finish
+    from zlrs.results import Completion, Finish, Usage
     from zlrs.server.ask import Ask
     from zlrs.server.errors import Refusal
     from zlrs.server.receipts import ModelFacts
@@ -48,13 +48,20 @@ def stop_reason(finish: Completion | Finish, *, clamped: bool) -> str:
     return STOP_REASONS[finish.finish_reason]
 
 
-def usage(input_tokens: int, output_tokens: int) -> dict[str, object]:
-    """Counted tokens; nothing is read from or written to a prompt cache yet."""
+def usage(counted: Usage, *, writes_cache: bool) -> dict[str, object]:
+    """Counted tokens as the protocol counts them: the three kinds of input add up to the prompt.
+
+    Every prompt reads what an earlier one has computed. What it adds counts as written only where the request
+    asks for caching by `cache_control`: all but the last token, which is always computed. So the same request
+    sent again reads what this one read and wrote.
+    """
+    read = counted.cached_tokens
+    written = max(0, counted.input_tokens - 1 - read) if writes_cache else 0
     return {
-        "input_tokens": input_tokens,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-        "output_tokens": output_tokens,
+        "input_tokens": counted.input_tokens - read - written,
+        "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": read,
+        "output_tokens": counted.output_tokens,
         "service_tier": "standard",
     }
 
@@ -73,7 +80,6 @@ class MessagesDialect:
     def whole(self, completion: Completion, facts: ModelFacts, *, clamped: bool) -> dict[str, object]:
         """A `message` object. There is always one text block, also for an empty answer."""
         del facts
-        counted = completion.usage
         return {
             "id": self.id,
             "type": "message",
@@ -82,10 +88,13 @@ class MessagesDialect:
             "content": [{"type": "text", "text": completion.text}],
             "stop_reason": stop_reason(completion, clamped=clamped),
             "stop_sequence": completion.stop_sequence,
-            "usage": usage(counted.input_tokens, counted.output_tokens),
+            "usage": self._usage(completion.usage),
         }
 
-    def opening(self, facts: ModelFacts, input_tokens: int) -> bytes:
+    def _usage(self, counted: Usage) -> dict[str, object]:
+        return usage(counted, writes_cache=self.ask.writes_cache)
+
+    def opening(self, facts: ModelFacts, counted: Usage) -> bytes:
         """`message_start` and the one block's start."""
         del facts
         message: dict[str, object] = {
@@ -96,7 +105,7 @@ class MessagesDialect:
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": usage(input_tokens, 0),
+            "usage": self._usage(counted),
         }
         block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
         return event({"type": "message_start", "message": message}) + event(block) + self.ping
@@ -115,7 +124,7 @@ class MessagesDialect:
                 "stop_reason": stop_reason(finish, clamped=clamped),
                 "stop_sequence": finish.stop_sequence,
             },
-            "usage": usage(finish.usage.input_tokens, finish.usage.output_tokens),
+            "usage": self._usage(finish.usage),
         }
         if end is not None:
             delta["zlrs"] = end

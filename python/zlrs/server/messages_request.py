@@ -73,7 +73,23 @@ def ask_of(request: MessagesRequest, ignored: tuple[str, ...]) -> Ask:
         repetition_penalty=request.repetition_penalty,
         seed=request.seed,
     )
-    return Ask(turns, options, stream=bool(request.stream), include_usage=True, ignored=ignored)
+    return Ask(
+        turns,
+        options,
+        stream=bool(request.stream),
+        include_usage=True,
+        ignored=ignored,
+        writes_cache=_writes_cache(request),
+    )
+
+
+def _writes_cache(request: MessagesRequest) -> bool:
+    """Whether the request asks for caching, as a whole or at some block."""
+    contents = [request.system, *(turn.content for turn in request.messages)]
+    blocks = [block for content in contents if isinstance(content, list) for block in content]
+    return request.cache_control is not None or any(
+        bytes(block.cache_control) != bytes(ABSENT) for block in blocks
+    )
 
 
 def _refuse_unsupported(request: MessagesRequest) -> None:

@@ -45,7 +45,8 @@ pub trait Backend: Send {
     /// Computes the rows of `plan`: stores their keys and values, and returns the logits that follow each row
     /// that wants them, `[logits_rows][vocabulary]`, in the order of the rows.
     ///
-    /// `interrupt` is asked at least once a layer; when it is true the step ends early. Allocates nothing once
+    /// `interrupt` is asked at least once a layer, the first time when the plan's copies have been made; when it
+    /// is true the step ends early. Allocates nothing once
     /// steps of that size have been computed.
     ///
     /// # Errors

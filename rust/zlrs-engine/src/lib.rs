@@ -1,8 +1,9 @@
 //! KV memory, plan, step, sampling, generation.
 //!
-//! A request goes admit, plan, step, emit: [`scheduler`] holds the queue and the engine thread, [`plan`] says
-//! what a step computes, a [`backend::Backend`] computes it, [`sampling`] chooses tokens, [`text`] turns them
-//! into text that never splits a character.
+//! A request goes admit, plan, step, emit: [`scheduler`] holds the queue and the engine thread, [`prefix`] knows
+//! what has been computed before, [`plan`] says what a step computes, a [`backend::Backend`] computes it for all
+//! running requests together, [`sampling`] chooses tokens, [`text`] turns them into text that never splits a
+//! character.
 #![forbid(unsafe_code)]
 
 pub mod backend;
@@ -12,6 +13,7 @@ mod engine;
 mod error;
 pub mod kv;
 pub mod plan;
+pub mod prefix;
 pub mod sampling;
 pub mod scheduler;
 pub mod text;
@@ -19,7 +21,8 @@ pub mod vocabulary;
 
 pub use engine::{DEFAULT_KV_BYTES_LIMIT, Engine, Facts, LoadOptions};
 pub use error::EngineError;
+pub use prefix::Tenant;
 pub use scheduler::{
-    Canceller, Event, FinishReason, Finished, Generation, Request, Statistics, Timings, Usage,
+    Canceller, Event, FinishReason, Finished, Generation, Priority, Request, Statistics, Timings, Usage,
 };
 pub use zlrs_model::template::Message;

@@ -11,6 +11,9 @@ use crate::kv::{ArenaError, BLOCK_TOKENS, BlockCopy, Sequence};
 /// Most rows in one step: prompts are computed in chunks of this many tokens.
 pub const CHUNK_ROWS: usize = 256;
 
+/// Most rows of prompts in a step in which others decode.
+pub const CHUNK_ROWS_BESIDE_DECODING: usize = 64;
+
 /// One token to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
@@ -25,7 +28,7 @@ pub struct Row {
 }
 
 /// Layers computed for every row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Layers {
     /// All of them.
@@ -34,7 +37,7 @@ pub enum Layers {
 }
 
 /// Heads computed in every layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Heads {
     /// All of them.
@@ -43,7 +46,7 @@ pub enum Heads {
 }
 
 /// Which blocks of its sequence a row attends to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Blocks {
     /// All up to its own position (or within the layer's own window).
@@ -52,7 +55,7 @@ pub enum Blocks {
 }
 
 /// How keys and values are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum KvPrecision {
     /// f16, rounded to nearest even: the reference.
@@ -61,7 +64,7 @@ pub enum KvPrecision {
 }
 
 /// Rows whose tokens are guesses to be verified by this step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Drafts {
     /// No row is a guess.
@@ -146,53 +149,81 @@ impl Plan {
     }
 }
 
+/// What a planner decides the rows of a sequence by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// Tokens still to be computed.
+    pub pending: usize,
+    /// Whether the prompt is done, so that somebody waits for every token.
+    pub decoding: bool,
+}
+
 /// Decides what the coming step computes.
 pub trait Planner: Send {
-    /// Fills the empty `plan` with rows of `sequences`, reserving blocks for them. Sequence i of the plan is
-    /// `sequences[i]`; a sequence that gets no row this time is still listed.
+    /// How many pending tokens of each sequence are computed, in the order of `candidates`, which is the order of
+    /// their claims. Fills the empty `rows` with one number a candidate, at least one of them not 0.
+    fn rows(&mut self, candidates: &[Candidate], rows: &mut Vec<usize>);
+
+    /// Fills the empty `plan` with the first `rows[i]` pending tokens of every `sequences[i]`, reserving blocks for
+    /// them. Sequence i of the plan is `sequences[i]`; one that gets no row this time is still listed.
     ///
     /// # Errors
     /// [`ArenaError::Full`] when a sequence gets no block; the plan is then not to be used.
-    fn plan(&mut self, sequences: &mut [&mut Sequence], plan: &mut Plan) -> Result<(), ArenaError>;
-}
-
-/// Everything, in chunks: sequences that wait for one token first, then prompts in their order, up to
-/// `chunk_rows` rows together.
-#[derive(Debug, Clone, Copy)]
-pub struct ExactPlanner {
-    /// Most rows in a step, at least 1.
-    pub chunk_rows: usize,
-}
-
-impl Default for ExactPlanner {
-    fn default() -> Self {
-        Self { chunk_rows: CHUNK_ROWS }
-    }
-}
-
-impl Planner for ExactPlanner {
-    fn plan(&mut self, sequences: &mut [&mut Sequence], plan: &mut Plan) -> Result<(), ArenaError> {
-        let decoding = sequences.iter().filter(|sequence| sequence.pending().len() == 1).count();
-        let mut decode_rows = decoding.min(self.chunk_rows.max(1));
-        let mut prompt_rows = self.chunk_rows.max(1) - decode_rows;
-        for sequence in sequences {
-            let pending = sequence.pending().len();
-            let budget = if pending == 1 { &mut decode_rows } else { &mut prompt_rows };
-            let rows = pending.min(*budget);
-            *budget -= rows;
+    fn fill(
+        &mut self,
+        sequences: &mut [&mut Sequence],
+        rows: &[usize],
+        plan: &mut Plan,
+    ) -> Result<(), ArenaError> {
+        for (sequence, &rows) in sequences.iter_mut().zip(rows) {
             sequence.reserve(sequence.stored() + rows, &mut plan.copies)?;
             let used_blocks = (sequence.stored() + rows).div_ceil(BLOCK_TOKENS);
             let index = plan.add_sequence(&sequence.table()[..used_blocks]);
-            let last = sequence.pending().len() - rows;
+            let is_last = sequence.pending().len() == rows;
             for (offset, &token) in sequence.pending()[..rows].iter().enumerate() {
                 plan.add_row(Row {
                     token,
                     position: (sequence.stored() + offset) as u32,
                     sequence: index,
-                    wants_logits: last == 0 && offset + 1 == rows,
+                    wants_logits: is_last && offset + 1 == rows,
                 });
             }
         }
         Ok(())
+    }
+}
+
+/// Everything, in chunks: a token for every sequence that is decoding, then prompts in their order.
+#[derive(Debug, Clone, Copy)]
+pub struct ExactPlanner {
+    /// Most rows in a step, at least 1.
+    pub chunk_rows: usize,
+    /// Most rows of prompts in a step that also decodes, at least 1: those who are being answered wait no longer
+    /// than this takes. `chunk_rows` holds all the same.
+    pub chunk_rows_beside_decoding: usize,
+}
+
+impl Default for ExactPlanner {
+    fn default() -> Self {
+        Self { chunk_rows: CHUNK_ROWS, chunk_rows_beside_decoding: CHUNK_ROWS_BESIDE_DECODING }
+    }
+}
+
+impl Planner for ExactPlanner {
+    fn rows(&mut self, candidates: &[Candidate], rows: &mut Vec<usize>) {
+        let chunk_rows = self.chunk_rows.max(1);
+        let wanted =
+            candidates.iter().filter(|candidate| candidate.decoding).map(|decoding| decoding.pending);
+        let mut decode_rows = wanted.sum::<usize>().min(chunk_rows);
+        let mut prompt_rows = chunk_rows - decode_rows;
+        if decode_rows > 0 {
+            prompt_rows = prompt_rows.min(self.chunk_rows_beside_decoding.max(1));
+        }
+        for candidate in candidates {
+            let budget = if candidate.decoding { &mut decode_rows } else { &mut prompt_rows };
+            let count = candidate.pending.min(*budget);
+            *budget -= count;
+            rows.push(count);
+        }
     }
 }

@@ -6,10 +6,10 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::model::{Model, arena, text_ids};
+use support::model::{Model, arena, plan_step, text_ids};
 use zlrs_engine::backend::Backend;
 use zlrs_engine::kv::Sequence;
-use zlrs_engine::plan::{ExactPlanner, Plan, Planner};
+use zlrs_engine::plan::{ExactPlanner, Plan};
 use zlrs_kernels::Isa;
 use zlrs_model::decoder::Architecture;
 use zlrs_model::synthetic::Types;
@@ -47,7 +47,7 @@ fn a_warm_step_allocates_nothing() {
             let mut counts = Vec::new();
             for _ in 0..4 {
                 plan.clear();
-                ExactPlanner::default().plan(&mut [&mut sequence], &mut plan).unwrap();
+                plan_step(&mut ExactPlanner::default(), &mut [&mut sequence], &mut plan);
                 let before = ALLOCATIONS.load(Ordering::SeqCst);
                 backend.step(&plan, &|| false).unwrap();
                 counts.push(ALLOCATIONS.load(Ordering::SeqCst) - before);

@@ -27,7 +27,7 @@ fn load(model: &Model, options: &LoadOptions<'_>) -> Engine {
 }
 
 fn request(ids: &[u32], max_tokens: usize) -> Request {
-    Request { ids: ids.to_vec(), max_tokens, sampling: Sampling::default(), stop: Vec::new(), deadline: None }
+    Request { ids: ids.to_vec(), max_tokens, ..Request::default() }
 }
 
 /// Greedy decoding by the plainest code.

@@ -5,10 +5,10 @@ mod support;
 
 use std::cell::Cell;
 
-use support::model::{Model, arena, assert_same_bits, isas, logits_of, run, text_ids};
+use support::model::{Model, arena, assert_same_bits, isas, logits_of, plan_step, run, text_ids};
 use zlrs_engine::backend::{Backend, BackendError};
 use zlrs_engine::kv::Sequence;
-use zlrs_engine::plan::{ExactPlanner, Plan, Planner, Row};
+use zlrs_engine::plan::{ExactPlanner, Plan, Row};
 use zlrs_kernels::{Isa, TensorType};
 use zlrs_model::decoder::Architecture;
 use zlrs_model::synthetic::{Settings, Types};
@@ -143,10 +143,10 @@ fn only_rows_that_want_logits_get_them() {
     let mut backend = model.backend(Isa::detect(), 1, 8);
     let mut sequence = Sequence::new(&arena(&backend), ids);
     let mut plan = Plan::default();
-    let mut planner = ExactPlanner { chunk_rows: 16 };
+    let mut planner = ExactPlanner { chunk_rows: 16, ..ExactPlanner::default() };
     for chunk in 0..4 {
         plan.clear();
-        planner.plan(&mut [&mut sequence], &mut plan).unwrap();
+        plan_step(&mut planner, &mut [&mut sequence], &mut plan);
         let logits = backend.step(&plan, &|| false).unwrap();
         if chunk == 3 {
             assert_same_bits(&expected[49..], &[logits.to_vec()], "last row");
@@ -165,7 +165,7 @@ fn an_interrupted_step_can_be_taken_again() {
     let mut backend = model.backend(Isa::detect(), 2, 4);
     let mut sequence = Sequence::new(&arena(&backend), ids.clone());
     let mut plan = Plan::default();
-    ExactPlanner::default().plan(&mut [&mut sequence], &mut plan).unwrap();
+    plan_step(&mut ExactPlanner::default(), &mut [&mut sequence], &mut plan);
     for layer in 0..2 {
         let asked = Cell::new(0);
         let interrupt = || asked.replace(asked.get() + 1) == layer;

@@ -1,28 +1,35 @@
 //! The exact planner computes every token once, in order, and never more rows than a step holds.
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
+mod support;
+
 use proptest::prelude::*;
+use support::model::{candidate, plan_step};
 use zlrs_engine::kv::{Arena, BLOCK_TOKENS, Sequence};
 use zlrs_engine::plan::{Blocks, Drafts, ExactPlanner, Heads, KvPrecision, Layers, Plan, Planner};
 
 proptest! {
     #[test]
     fn every_token_once_in_order(
-        lengths in proptest::collection::vec(1_usize..60, 1..8), chunk_rows in 1_usize..40,
+        lengths in proptest::collection::vec(1_usize..60, 1..8), chunk_rows in 1_usize..40, beside in 1_usize..20,
     ) {
         let arena = Arena::new(1, 1000).unwrap();
         let mut sequences: Vec<Sequence> = lengths
             .iter()
             .map(|&length| Sequence::new(&arena, (0..length as u32).collect()))
             .collect();
-        let mut planner = ExactPlanner { chunk_rows };
+        let mut planner = ExactPlanner { chunk_rows, chunk_rows_beside_decoding: beside };
         let mut plan = Plan::default();
         let mut logits = vec![0; lengths.len()];
         for _ in 0..lengths.iter().sum::<usize>() {
             plan.clear();
+            let decoding: Vec<bool> = sequences.iter().map(|sequence| candidate(sequence).decoding).collect();
             let mut all: Vec<&mut Sequence> = sequences.iter_mut().collect();
-            planner.plan(&mut all, &mut plan).unwrap();
+            plan_step(&mut planner, &mut all, &mut plan);
             prop_assert!(plan.rows().len() <= chunk_rows);
+            let decoded = plan.rows().iter().filter(|row| decoding[row.sequence as usize]).count();
+            prop_assert!(decoded == decoding.iter().filter(|&&decoding| decoding).count().min(chunk_rows));
+            prop_assert!(decoded == 0 || plan.rows().len() - decoded <= beside);
             prop_assert_eq!(plan.sequences(), lengths.len());
             prop_assert_eq!(plan.layers, Layers::All);
             prop_assert_eq!((plan.heads, plan.blocks), (Heads::All, Blocks::All));
@@ -49,9 +56,26 @@ proptest! {
 }
 
 #[test]
+fn prompts_are_long_alone_and_short_beside_decoding() {
+    let arena = Arena::new(1, 1000).unwrap();
+    let rows_of = |lengths: &[usize]| {
+        let sequences: Vec<Sequence> =
+            lengths.iter().map(|&length| Sequence::new(&arena, vec![0; length])).collect();
+        let candidates: Vec<_> = sequences.iter().map(candidate).collect();
+        let mut rows = Vec::new();
+        ExactPlanner::default().rows(&candidates, &mut rows);
+        rows
+    };
+    assert_eq!(rows_of(&[300, 300]), [256, 0]);
+    assert_eq!(rows_of(&[200, 300]), [200, 56]);
+    assert_eq!(rows_of(&[1, 300, 1, 300]), [1, 64, 1, 0]);
+    assert_eq!(rows_of(&[1; 300]).iter().sum::<usize>(), 256);
+}
+
+#[test]
 fn a_full_memory_is_reported() {
     let arena = Arena::new(1, 2).unwrap();
     let mut sequence = Sequence::new(&arena, vec![0; 33]);
-    assert!(ExactPlanner::default().plan(&mut [&mut sequence], &mut Plan::default()).is_err());
+    assert!(ExactPlanner::default().fill(&mut [&mut sequence], &[33], &mut Plan::default()).is_err());
     assert_eq!(arena.statistics().blocks_used, 0);
 }

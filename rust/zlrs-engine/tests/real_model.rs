@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use support::model::{Model, assert_same_bits, isas, logits_of};
 use support::scripted::finished;
-use zlrs_engine::sampling::Sampling;
 use zlrs_engine::{Engine, FinishReason, LoadOptions, Message, Request};
 use zlrs_kernels::Isa;
 
@@ -39,8 +38,7 @@ fn a_question_gets_a_sensible_answer() {
         Engine::load(&path, &LoadOptions { context_tokens: Some(512), ..LoadOptions::default() }).unwrap();
     let question = Message { role: "user", content: "What is the capital of France?" };
     let ids = engine.render(&[question], true).unwrap();
-    let request =
-        Request { ids, max_tokens: 40, sampling: Sampling::default(), stop: Vec::new(), deadline: None };
+    let request = Request { ids, max_tokens: 40, ..Request::default() };
     let (text, _, last) = finished(engine.submit(request).unwrap());
     assert!(text.contains("Paris"), "{text}");
     assert_eq!(last.reason, FinishReason::Stop);

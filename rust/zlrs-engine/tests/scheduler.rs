@@ -124,24 +124,31 @@ fn logits_that_are_not_finite_fail_the_request_only() {
 }
 
 #[test]
-fn a_panic_or_a_failure_in_a_step_loses_one_request() {
+fn a_panic_or_a_failure_in_a_step_loses_its_requests_and_no_others() {
     let mut panics = says("a");
     panics.push(Say::Panic);
-    let backend = Scripted::new(vec![panics, vec![Say::Fail], says("fine")]);
+    let mut backend = Scripted::new(vec![panics, says("abc"), vec![Say::Fail], says("fine")]);
     let recovered = Arc::clone(&backend.recovered);
+    backend.gate = Arc::new(Gate::default());
+    let gate = Arc::clone(&backend.gate);
     let scheduler = scheduler(backend, SchedulerOptions::default());
     let first = scheduler.submit(request(0)).unwrap();
+    wait_until(|| gate.steps.load(Ordering::SeqCst) == 1);
     let second = scheduler.submit(request(1)).unwrap();
-    let third = scheduler.submit(request(2)).unwrap();
+    gate.open();
     let (text, _, last) = collect(first);
     assert_eq!(text, "a");
     let Event::Failed(error) = last else { panic!("{last:?}") };
     assert!(error.to_string().contains("the script says panic"), "{error}");
-    assert!(matches!(collect(second).2, Event::Failed(EngineError::Step { .. })));
-    assert_eq!(finished(third).0, "fine");
+    // It was in the same step.
+    assert!(matches!(collect(second).2, Event::Failed(EngineError::Panicked { .. })));
+    assert_eq!(finished(scheduler.submit(request(1)).unwrap()).0, "abc");
+    let failing = scheduler.submit(request(2)).unwrap();
+    assert!(matches!(collect(failing).2, Event::Failed(EngineError::Step { .. })));
+    assert_eq!(finished(scheduler.submit(request(3)).unwrap()).0, "fine");
     assert_eq!(recovered.load(Ordering::SeqCst), 2);
     let statistics = scheduler.statistics().unwrap();
-    assert_eq!((statistics.failed, statistics.finished, statistics.recoveries), (2, 1, 2));
+    assert_eq!((statistics.failed, statistics.finished, statistics.recoveries), (3, 2, 2));
     assert_eq!(statistics.kv_blocks_used, 0);
 }
 

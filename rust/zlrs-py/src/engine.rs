@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use zlrs_engine::sampling::Sampling;
-use zlrs_engine::{Engine, LoadOptions, Message, Request};
+use zlrs_engine::{Engine, LoadOptions, Message, Priority, Request, Tenant};
 
-use crate::error::{detached, to_python};
+use crate::error::{core_error, detached, to_python};
 use crate::generation::PyGeneration;
 
 /// Calls of a progress function are at least this far apart, the last one excepted.
@@ -26,7 +26,8 @@ pub struct PyEngine {
 impl PyEngine {
     /// Reads a GGUF file and starts the engine thread. `progress` is called with bytes done and in all.
     #[staticmethod]
-    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, progress=None))]
+    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "the options of a load, by name only")]
     fn load(
         py: Python<'_>,
         path: PathBuf,
@@ -34,6 +35,7 @@ impl PyEngine {
         context_tokens: Option<usize>,
         kv_bytes: Option<usize>,
         queue_limit: usize,
+        chunk_tokens: usize,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let reporter = progress.map(Reporter::new);
@@ -48,6 +50,7 @@ impl PyEngine {
                 context_tokens,
                 kv_bytes,
                 queue_limit,
+                chunk_tokens,
                 progress: &progress,
                 ..LoadOptions::default()
             };
@@ -110,7 +113,7 @@ impl PyEngine {
     /// Queues a generation and returns at once.
     #[pyo3(signature = (
         ids, *, max_tokens, temperature=0.0, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, seed=None,
-        stop=Vec::new(), logit_bias=None, deadline_ms=None
+        stop=Vec::new(), logit_bias=None, deadline_ms=None, priority="interactive", tenant=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the parameters of a request, by name only")]
     fn submit(
@@ -127,7 +130,21 @@ impl PyEngine {
         stop: Vec<String>,
         logit_bias: Option<HashMap<u32, f32>>,
         deadline_ms: Option<u64>,
+        priority: &str,
+        tenant: Option<&[u8]>,
     ) -> PyResult<PyGeneration> {
+        let refuse = |message: String| core_error(py, "invalid_request_error", &message);
+        let priority = match priority {
+            "interactive" => Priority::Interactive,
+            "batch" => Priority::Batch,
+            other => return Err(refuse(format!("priority is {other:?}; allowed: interactive, batch"))),
+        };
+        let tenant = match tenant {
+            None => Tenant::default(),
+            Some(bytes) => Tenant(bytes.try_into().map_err(|_| {
+                refuse(format!("tenant has {} bytes; a tenant is 32 bytes, such as a SHA-256", bytes.len()))
+            })?),
+        };
         let request = Request {
             ids,
             max_tokens,
@@ -142,6 +159,8 @@ impl PyEngine {
             },
             stop,
             deadline: deadline_ms.map(Duration::from_millis),
+            priority,
+            tenant,
         };
         detached(py, || self.engine.submit(request)).map(PyGeneration::new)
     }
@@ -153,6 +172,7 @@ impl PyEngine {
             ("queued", statistics.queued),
             ("running", statistics.running),
             ("kv_blocks_used", statistics.kv_blocks_used),
+            ("kv_blocks_cached", statistics.kv_blocks_cached),
             ("kv_blocks_total", statistics.kv_blocks_total),
             ("kv_blocks_peak", statistics.kv_blocks_peak),
             ("requests", statistics.requests),
@@ -160,8 +180,11 @@ impl PyEngine {
             ("cancelled", statistics.cancelled),
             ("failed", statistics.failed),
             ("tokens_prefilled", statistics.tokens_prefilled),
+            ("tokens_reused", statistics.tokens_reused),
             ("tokens_decoded", statistics.tokens_decoded),
             ("steps", statistics.steps),
+            ("kv_blocks_evicted", statistics.kv_blocks_evicted),
+            ("pauses", statistics.pauses),
             ("recoveries", statistics.recoveries),
         ]))
     }

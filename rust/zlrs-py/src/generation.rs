@@ -1,7 +1,7 @@
 //! `Generation`: one queued or running answer, and its events.
 
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Mutex, OnceLock, TryLockError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -15,6 +15,7 @@ pub struct PyGeneration {
     generation: Mutex<Generation>,
     canceller: Canceller,
     descriptor: i32,
+    cached_tokens: OnceLock<usize>,
     /// Tokens of the prompt.
     #[pyo3(get)]
     input_tokens: usize,
@@ -25,6 +26,7 @@ impl PyGeneration {
         Self {
             canceller: generation.canceller(),
             descriptor: generation.event_fd().as_raw_fd(),
+            cached_tokens: OnceLock::new(),
             input_tokens: generation.input_tokens(),
             generation: Mutex::new(generation),
         }
@@ -40,7 +42,9 @@ impl PyGeneration {
         let mut objects = Vec::with_capacity(events.len());
         for event in events {
             match event {
-                Event::Started { .. } => {}
+                Event::Started { cached_tokens, .. } => {
+                    self.cached_tokens.get_or_init(|| cached_tokens);
+                }
                 Event::Delta { text, ids } => objects.push(Py::new(py, Delta { text, ids })?.into_any()),
                 Event::Finished(finished) => {
                     objects.push(Py::new(py, Finished::new(finished))?.into_any());
@@ -55,6 +59,12 @@ impl PyGeneration {
 
 #[pymethods]
 impl PyGeneration {
+    /// Tokens of the prompt that need not be computed; `None` until work has begun and events were taken since.
+    #[getter]
+    fn cached_tokens(&self) -> Option<usize> {
+        self.cached_tokens.get().copied()
+    }
+
     /// A descriptor that is readable while events wait; only for polling.
     fn fileno(&self) -> i32 {
         self.descriptor
@@ -100,6 +110,7 @@ pub struct Finished {
     reason: &'static str,
     stop_sequence: Option<String>,
     input_tokens: usize,
+    cached_tokens: usize,
     output_tokens: usize,
     seed: u64,
     queue_ms: f64,
@@ -115,6 +126,7 @@ impl Finished {
             reason: finished.reason.name(),
             stop_sequence: finished.stop_sequence,
             input_tokens: finished.usage.input_tokens,
+            cached_tokens: finished.usage.cached_tokens,
             output_tokens: finished.usage.output_tokens,
             seed: finished.seed,
             queue_ms: milliseconds(finished.timings.queue),

@@ -15,7 +15,8 @@ use super::{Engine, Facts};
 use crate::EngineError;
 use crate::cpu::{CpuBackend, kv_layout};
 use crate::kv::BLOCK_TOKENS;
-use crate::scheduler::{Scheduler, SchedulerOptions};
+use crate::plan::{CHUNK_ROWS, CHUNK_ROWS_BESIDE_DECODING, ExactPlanner};
+use crate::scheduler::{RUNNING_LIMIT, Scheduler, SchedulerOptions};
 
 /// Most bytes of KV memory an engine takes when the caller names neither context nor bytes: models with very
 /// long windows then get a shorter one.
@@ -32,6 +33,9 @@ pub struct LoadOptions<'progress> {
     pub kv_bytes: Option<usize>,
     /// Most requests that may wait, at least 1.
     pub queue_limit: usize,
+    /// Most prompt tokens computed in one step, 1 to 256. Less makes others wait less for a long prompt and the
+    /// prompt itself wait longer; answers do not depend on it.
+    pub chunk_tokens: usize,
     /// The instruction set; by default what `ZLRS_ISA` says, or the best there is.
     pub isa: Option<Isa>,
     /// Told bytes of weights read and in all, from any worker.
@@ -45,6 +49,7 @@ impl Default for LoadOptions<'_> {
             context_tokens: None,
             kv_bytes: None,
             queue_limit: 64,
+            chunk_tokens: CHUNK_ROWS,
             isa: None,
             progress: &|_, _| {},
         }
@@ -72,6 +77,7 @@ impl Engine {
             None => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
         };
         let queue_limit = in_range("queue_limit", options.queue_limit, 1, usize::MAX)?;
+        let chunk_rows = in_range("chunk_tokens", options.chunk_tokens, 1, CHUNK_ROWS)?;
         let file = File::open(path)?;
         let metadata = file.metadata();
         let tokenizer = Arc::new(Tokenizer::from_metadata(metadata)?);
@@ -87,7 +93,13 @@ impl Engine {
         file.check_unchanged()?;
         let facts = Facts::new(&file, &decoder, isa, threads, sizes.context_tokens);
         let backend = CpuBackend::new(decoder, weights, isa, pool, sizes.context_tokens, sizes.blocks)?;
-        let options = SchedulerOptions { queue_limit, ..SchedulerOptions::default() };
+        let planner = ExactPlanner {
+            // A step has room for a token of everyone who is being answered.
+            chunk_rows: chunk_rows.max(RUNNING_LIMIT),
+            chunk_rows_beside_decoding: chunk_rows.min(CHUNK_ROWS_BESIDE_DECODING),
+        };
+        let planner = Box::new(planner);
+        let options = SchedulerOptions { queue_limit, planner, ..SchedulerOptions::default() };
         let scheduler = Scheduler::start(Box::new(backend), tokenizer.clone(), options)?;
         Ok(Self { scheduler, tokenizer, template, facts, file })
     }

@@ -121,6 +121,11 @@ impl Arena {
         Ok(())
     }
 
+    /// Blocks that no handle refers to.
+    pub fn free_blocks(&self) -> usize {
+        self.ledger.free().blocks.len()
+    }
+
     /// Counts for the metrics.
     pub fn statistics(&self) -> ArenaStatistics {
         let free = self.ledger.free();
@@ -146,9 +151,14 @@ impl Block {
         self.index
     }
 
+    /// Handles that refer to the block, this one included.
+    pub fn references(&self) -> u32 {
+        self.ledger.references[self.index as usize].load(Ordering::Acquire)
+    }
+
     /// Whether another handle refers to the block too; it must then be copied before writing.
     pub fn is_shared(&self) -> bool {
-        self.ledger.references[self.index as usize].load(Ordering::Acquire) > 1
+        self.references() > 1
     }
 }
 

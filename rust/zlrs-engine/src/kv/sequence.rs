@@ -49,9 +49,37 @@ impl Sequence {
         &self.table
     }
 
+    /// Handles of the blocks, by position.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// Takes the keys and values of the first `stored` tokens from `blocks`, which hold them, in place of its
+    /// own. At most all tokens but the last are taken, so that one is left to compute.
+    pub fn adopt(&mut self, stored: usize, blocks: Vec<Block>) {
+        self.stored = stored.min(self.tokens.len().saturating_sub(1));
+        self.blocks = blocks;
+        self.blocks.truncate(self.stored.div_ceil(BLOCK_TOKENS));
+        self.table.clear();
+        self.table.extend(self.blocks.iter().map(Block::index));
+    }
+
+    /// Gives all blocks back and keeps the tokens, none of them computed.
+    pub fn release(&mut self) {
+        self.adopt(0, Vec::new());
+    }
+
     /// Appends one token.
     pub fn push(&mut self, token: u32) {
         self.tokens.push(token);
+    }
+
+    /// Blocks that [`Sequence::reserve`] would take for the first `tokens` tokens: new ones, and copies of
+    /// those that others refer to as well.
+    pub fn blocks_wanted(&self, tokens: usize) -> usize {
+        let first_written = (self.stored / BLOCK_TOKENS).min(self.blocks.len());
+        let shared = self.blocks[first_written..].iter().filter(|block| block.is_shared()).count();
+        tokens.div_ceil(BLOCK_TOKENS).saturating_sub(self.blocks.len()) + shared
     }
 
     /// Makes sure that the first `tokens` tokens have room and that the blocks from the first pending token on
@@ -60,16 +88,13 @@ impl Sequence {
     /// # Errors
     /// [`ArenaError::Full`]; the sequence is then unchanged.
     pub fn reserve(&mut self, tokens: usize, copies: &mut Vec<BlockCopy>) -> Result<(), ArenaError> {
-        let first_written = self.stored / BLOCK_TOKENS;
-        let shared = |index: &usize| self.blocks[*index].is_shared();
-        let shared_count = (first_written..self.blocks.len()).filter(shared).count();
-        let wanted = tokens.div_ceil(BLOCK_TOKENS);
-        let grown = wanted.saturating_sub(self.blocks.len());
-        if grown + shared_count == 0 {
+        let wanted = self.blocks_wanted(tokens);
+        if wanted == 0 {
             return Ok(());
         }
+        let first_written = self.stored / BLOCK_TOKENS;
         let first_fresh = self.blocks.len();
-        self.arena.allocate(grown + shared_count, &mut self.blocks)?;
+        self.arena.allocate(wanted, &mut self.blocks)?;
         for index in first_written..first_fresh {
             if self.blocks[index].is_shared() {
                 let fresh = self.blocks.swap_remove(self.blocks.len() - 1);

@@ -40,6 +40,8 @@ impl FinishReason {
 pub struct Usage {
     /// Tokens of the prompt.
     pub input_tokens: usize,
+    /// Tokens of the prompt whose keys and values were there already.
+    pub cached_tokens: usize,
     /// Tokens generated; the token that ended the turn is not counted.
     pub output_tokens: usize,
 }
@@ -80,6 +82,8 @@ pub enum Event {
     Started {
         /// Tokens of the prompt.
         input_tokens: usize,
+        /// Those whose keys and values were there already. Final: the same number is in the usage.
+        cached_tokens: usize,
     },
     /// More of the answer. Joined texts are the answer's text, joined ids its tokens. Text may come later than
     /// its tokens' computation: half a character, or the beginning of a stop sequence, waits.

@@ -3,7 +3,9 @@
 //! The thread is worker 0 of the backend's pool. It knows nothing of text templates, files or Python; see
 //! [`Engine`](crate::Engine) for those.
 
+mod admission;
 mod event;
+mod fairness;
 mod generation;
 mod queue;
 mod request;
@@ -17,9 +19,10 @@ use std::thread::JoinHandle;
 
 pub use event::{Event, FinishReason, Finished, Timings, Usage};
 pub use generation::{Canceller, Generation};
-pub use request::Request;
+pub use request::{Priority, Request};
 pub use statistics::Statistics;
 
+use self::fairness::Fairness;
 use self::queue::{Job, Queue};
 use self::ring::Ring;
 use self::statistics::{Counters, add, read};
@@ -29,12 +32,18 @@ use crate::backend::{Backend, Shape};
 use crate::clock::{Clock, SystemClock};
 use crate::kv::Arena;
 use crate::plan::{ExactPlanner, Plan, Planner};
+use crate::prefix::PrefixCache;
 use crate::vocabulary::Vocabulary;
+
+/// Most requests computed at once, unless told otherwise.
+pub const RUNNING_LIMIT: usize = 32;
 
 /// What a scheduler runs with.
 pub struct SchedulerOptions {
     /// Most requests that may wait, at least 1.
     pub queue_limit: usize,
+    /// Most requests computed at once, at least 1; no more than rows fit into a step.
+    pub running_limit: usize,
     /// Decides what steps compute.
     pub planner: Box<dyn Planner>,
     /// Time for deadlines and timings.
@@ -45,18 +54,21 @@ impl Default for SchedulerOptions {
     fn default() -> Self {
         Self {
             queue_limit: 64,
+            running_limit: RUNNING_LIMIT,
             planner: Box::new(ExactPlanner::default()),
             clock: Arc::new(SystemClock::default()),
         }
     }
 }
 
-/// Runs requests on one backend, one at a time. All methods may be called from any thread.
+/// Runs requests on one backend, all together: a step computes a token for each that is being answered and a
+/// chunk of the prompts of others. All methods may be called from any thread.
 pub struct Scheduler {
     queue: Arc<Queue>,
     counters: Arc<Counters>,
     clock: Arc<dyn Clock>,
     arena: Arena,
+    prefixes: Arc<Mutex<PrefixCache>>,
     shape: Shape,
     thread: Mutex<Option<JoinHandle<()>>>,
     owner_process: u32,
@@ -72,22 +84,24 @@ impl Scheduler {
     /// Starts the engine thread.
     ///
     /// # Errors
-    /// [`EngineError::Option`] for a queue limit of 0, [`EngineError::Arena`] for a KV memory without a block,
+    /// [`EngineError::Option`] for a limit of 0, [`EngineError::Arena`] for a KV memory without a block,
     /// [`EngineError::System`] if there is no thread to be had.
     pub fn start(
         backend: Box<dyn Backend>,
         vocabulary: Arc<dyn Vocabulary>,
         options: SchedulerOptions,
     ) -> Result<Self, EngineError> {
-        let SchedulerOptions { queue_limit, planner, clock } = options;
-        if queue_limit == 0 {
-            let allowed = "at least 1".to_owned();
-            return Err(EngineError::Option { name: "queue_limit", given: 0, allowed });
+        let SchedulerOptions { queue_limit, running_limit, planner, clock } = options;
+        for (name, given) in [("queue_limit", queue_limit), ("running_limit", running_limit)] {
+            if given == 0 {
+                return Err(EngineError::Option { name, given, allowed: "at least 1".to_owned() });
+            }
         }
         let shape = backend.shape();
         let arena = Arena::new(shape.block_bytes, shape.blocks * shape.block_bytes)?;
         let queue = Arc::new(Queue::new(queue_limit));
         let counters = Arc::new(Counters::default());
+        let prefixes = Arc::new(Mutex::new(PrefixCache::default()));
         let worker = Worker {
             queue: Arc::clone(&queue),
             counters: Arc::clone(&counters),
@@ -96,8 +110,13 @@ impl Scheduler {
             backend,
             planner,
             arena: arena.clone(),
+            prefixes: Arc::clone(&prefixes),
+            running_limit: running_limit.min(shape.max_rows),
             running: Vec::new(),
+            paused: Vec::new(),
+            fairness: Fairness::default(),
             plan: Plan::default(),
+            rows: Vec::new(),
             needs_recovery: false,
         };
         let thread = std::thread::Builder::new()
@@ -109,6 +128,7 @@ impl Scheduler {
             counters,
             clock,
             arena,
+            prefixes,
             shape,
             thread: Mutex::new(Some(thread)),
             owner_process: std::process::id(),
@@ -126,7 +146,7 @@ impl Scheduler {
         let ring = Arc::new(Ring::new()?);
         let input_tokens = request.ids.len();
         let generation = Generation::new(Arc::clone(&ring), input_tokens, self.owner_process);
-        self.queue.push(Job { request, budget, ring, submitted: self.clock.now() })?;
+        self.queue.push(Job { request, budget, ring, submitted: self.clock.now(), arrival: 0 })?;
         add(&self.counters.requests, 1);
         Ok(generation)
     }
@@ -142,11 +162,16 @@ impl Scheduler {
     /// [`EngineError::Forked`].
     pub fn statistics(&self) -> Result<Statistics, EngineError> {
         check_process(self.owner_process)?;
+        // Held while both are counted: the engine thread moves no block between them meanwhile.
+        let prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
         let kv = self.arena.statistics();
+        let kv_blocks_cached = prefixes.statistics().blocks_reclaimable;
+        drop(prefixes);
         Ok(Statistics {
-            queued: self.queue.len() as u64,
+            queued: self.queue.len() as u64 + read(&self.counters.paused),
             running: read(&self.counters.running),
-            kv_blocks_used: kv.blocks_used as u64,
+            kv_blocks_used: kv.blocks_used.saturating_sub(kv_blocks_cached) as u64,
+            kv_blocks_cached: kv_blocks_cached as u64,
             kv_blocks_total: kv.blocks_total as u64,
             kv_blocks_peak: kv.blocks_peak as u64,
             requests: read(&self.counters.requests),
@@ -154,8 +179,11 @@ impl Scheduler {
             cancelled: read(&self.counters.cancelled),
             failed: read(&self.counters.failed),
             tokens_prefilled: read(&self.counters.tokens_prefilled),
+            tokens_reused: read(&self.counters.tokens_reused),
             tokens_decoded: read(&self.counters.tokens_decoded),
             steps: read(&self.counters.steps),
+            kv_blocks_evicted: read(&self.counters.kv_blocks_evicted),
+            pauses: read(&self.counters.pauses),
             recoveries: read(&self.counters.recoveries),
         })
     }

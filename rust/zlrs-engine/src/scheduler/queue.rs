@@ -1,4 +1,4 @@
-//! Requests that wait for the engine thread: a bounded line, first come first served.
+//! Requests that wait for the engine thread: bounded, in order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,8 @@ pub(super) struct Job {
     pub budget: Budget,
     pub ring: Arc<Ring>,
     pub submitted: Duration,
+    /// Counts requests in order of arrival; set by the queue.
+    pub arrival: u64,
 }
 
 impl Job {
@@ -34,12 +36,13 @@ pub(super) struct Queue {
 #[derive(Debug)]
 struct State {
     jobs: VecDeque<Job>,
+    arrivals: u64,
     closed: bool,
 }
 
 impl Queue {
     pub fn new(limit: usize) -> Self {
-        let state = State { jobs: VecDeque::new(), closed: false };
+        let state = State { jobs: VecDeque::new(), arrivals: 0, closed: false };
         Self { state: Mutex::new(state), arrived: Condvar::new(), limit }
     }
 
@@ -48,7 +51,7 @@ impl Queue {
     }
 
     /// Joins the line. Requests whose callers have gone do not count.
-    pub fn push(&self, job: Job) -> Result<(), EngineError> {
+    pub fn push(&self, mut job: Job) -> Result<(), EngineError> {
         let mut state = self.lock();
         if state.closed {
             return Err(EngineError::Closed);
@@ -56,24 +59,37 @@ impl Queue {
         if state.jobs.iter().filter(|job| !job.ring.is_cancelled()).count() >= self.limit {
             return Err(EngineError::QueueFull { limit: self.limit });
         }
+        state.arrivals += 1;
+        job.arrival = state.arrivals;
         state.jobs.push_back(job);
         drop(state);
         self.arrived.notify_one();
         Ok(())
     }
 
-    /// The first in line, waiting for one; `None` when the queue is closed.
-    pub fn next(&self) -> Option<Job> {
-        let mut state = self
+    /// Waits until a request is there or the queue is closed.
+    pub fn wait(&self) {
+        let _state = self
             .arrived
             .wait_while(self.lock(), |state| state.jobs.is_empty() && !state.closed)
             .unwrap_or_else(PoisonError::into_inner);
-        if state.closed { None } else { state.jobs.pop_front() }
     }
 
-    /// The first in line, if there is one.
-    pub fn try_next(&self) -> Option<Job> {
-        self.lock().jobs.pop_front()
+    /// What `look` says of the request that `rank` puts first.
+    pub fn peek<R: Ord, T>(&self, rank: impl Fn(&Job) -> R, look: impl FnOnce(&Job) -> T) -> Option<T> {
+        self.lock().jobs.iter().min_by_key(|job| rank(job)).map(look)
+    }
+
+    /// Takes the request that arrived as number `arrival`.
+    pub fn take(&self, arrival: u64) -> Option<Job> {
+        let mut state = self.lock();
+        let index = state.jobs.iter().position(|job| job.arrival == arrival)?;
+        state.jobs.remove(index)
+    }
+
+    /// Shows every request that waits.
+    pub fn for_each(&self, look: impl FnMut(&Job)) {
+        self.lock().jobs.iter().for_each(look);
     }
 
     /// Takes out every request that has no more reason to wait: cancelled or late.

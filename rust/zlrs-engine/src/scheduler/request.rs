@@ -5,11 +5,22 @@ use std::time::Duration;
 use crate::EngineError;
 use crate::backend::Shape;
 use crate::kv::BLOCK_TOKENS;
+use crate::prefix::{PartitionKey, Tenant};
 use crate::sampling::Sampling;
 use crate::text::StopMatcher;
 
-/// One generation.
-#[derive(Debug, Clone)]
+/// Who waits for whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Priority {
+    /// Somebody waits for the answer.
+    #[default]
+    Interactive,
+    /// Runs while there is room that no interactive request wants, and makes way when one does.
+    Batch,
+}
+
+/// One generation. The default is an empty prompt and no tokens, which is refused.
+#[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The prompt's tokens, at least one.
     pub ids: Vec<u32>,
@@ -21,6 +32,10 @@ pub struct Request {
     pub stop: Vec<String>,
     /// Time from submission after which the generation ends with what it has.
     pub deadline: Option<Duration>,
+    /// Who waits for whom.
+    pub priority: Priority,
+    /// Whose request it is.
+    pub tenant: Tenant,
 }
 
 /// How many tokens a request may generate and what the last one means.
@@ -32,6 +47,11 @@ pub(super) struct Budget {
 }
 
 impl Request {
+    /// Where its prefixes are shared.
+    pub(super) fn partition(&self) -> PartitionKey {
+        PartitionKey::exact(self.tenant)
+    }
+
     /// Checks everything that can be known before any work.
     ///
     /// # Errors

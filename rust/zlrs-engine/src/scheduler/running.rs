@@ -6,9 +6,11 @@ use std::time::Duration;
 use super::queue::Job;
 use super::ring::Ring;
 use super::statistics::Ending;
-use super::{Event, FinishReason, Finished, Timings, Usage};
+use super::{Event, FinishReason, Finished, Priority, Timings, Usage};
 use crate::EngineError;
-use crate::kv::{Arena, Sequence};
+use crate::kv::{Arena, BLOCK_TOKENS, Sequence};
+use crate::plan::Candidate;
+use crate::prefix::{PartitionKey, Prefix, Tenant};
 use crate::sampling::Sampler;
 use crate::text::TextStream;
 use crate::vocabulary::Vocabulary;
@@ -16,16 +18,25 @@ use crate::vocabulary::Vocabulary;
 pub(super) struct Running {
     pub ring: Arc<Ring>,
     pub sequence: Sequence,
+    pub partition: PartitionKey,
+    pub priority: Priority,
+    /// Place in the order of arrival.
+    pub arrival: u64,
+    /// Rows of the step that is being planned or computed.
+    pub rows: usize,
     sampler: Sampler,
     text: TextStream,
     stops: Vec<String>,
     input_tokens: usize,
+    /// Prompt tokens that need not be computed; final once work has begun.
+    cached_tokens: usize,
     output_tokens: usize,
     budget: super::request::Budget,
     /// Tokens not yet part of a delta.
     unsent_ids: Vec<u32>,
     submitted: Duration,
-    admitted: Duration,
+    /// When work began.
+    started: Option<Duration>,
     first_token: Option<Duration>,
     late_at: Option<Duration>,
     /// How it ended, and the last event. That event is sent when the request's memory is free again, so that
@@ -35,26 +46,70 @@ pub(super) struct Running {
 
 impl Running {
     /// Makes the request's buffers.
-    pub fn new(job: Job, vocabulary: usize, arena: &Arena, now: Duration) -> Result<Self, EngineError> {
-        let Job { request, budget, ring, submitted } = job;
+    pub fn new(job: Job, vocabulary: usize, arena: &Arena) -> Result<Self, EngineError> {
+        let partition = job.request.partition();
+        let Job { request, budget, ring, submitted, arrival } = job;
         let mut sampler = Sampler::new(request.sampling, vocabulary)?;
         sampler.observe(&request.ids);
         Ok(Self {
             ring,
+            partition,
+            priority: request.priority,
+            arrival,
+            rows: 0,
             text: TextStream::new(&request.stop)?,
             stops: request.stop,
             input_tokens: request.ids.len(),
+            cached_tokens: 0,
             output_tokens: 0,
             sequence: Sequence::new(arena, request.ids),
             sampler,
             budget,
             unsent_ids: Vec::new(),
             submitted,
-            admitted: now,
+            started: None,
             first_token: None,
             late_at: request.deadline.map(|deadline| submitted.saturating_add(deadline)),
             ended: None,
         })
+    }
+
+    pub fn tenant(&self) -> &Tenant {
+        &self.partition.tenant
+    }
+
+    pub fn candidate(&self) -> Candidate {
+        let pending = self.sequence.pending().len();
+        Candidate { pending, decoding: pending == 1 }
+    }
+
+    /// Blocks it still takes to compute what is known of the sequence and the tokens after that.
+    pub fn blocks_wanted(&self) -> usize {
+        self.sequence.blocks_wanted(self.sequence.tokens().len() + BLOCK_TOKENS)
+    }
+
+    /// Takes over what another request has computed, if it is more than this one has.
+    pub fn adopt(&mut self, prefix: Prefix) -> bool {
+        let is_more = prefix.tokens > self.sequence.stored();
+        if is_more {
+            self.sequence.adopt(prefix.tokens, prefix.blocks);
+        }
+        is_more
+    }
+
+    pub fn is_started(&self) -> bool {
+        self.started.is_some()
+    }
+
+    /// Work begins: what has been taken over until now is what the request did not have to compute. Returns that
+    /// number of tokens.
+    pub fn start(&mut self, now: Duration) -> usize {
+        self.started = Some(now);
+        self.cached_tokens = self.sequence.stored();
+        let (input_tokens, cached_tokens) = (self.input_tokens, self.cached_tokens);
+        self.ring.push(Event::Started { input_tokens, cached_tokens });
+        self.ring.wake();
+        cached_tokens
     }
 
     /// Why the request should end now whatever the model says.
@@ -125,15 +180,20 @@ impl Running {
         if !text.is_empty() || !self.unsent_ids.is_empty() {
             self.ring.push(Event::Delta { text, ids: std::mem::take(&mut self.unsent_ids) });
         }
+        let started = self.started.unwrap_or(now);
         let first_token = self.first_token.unwrap_or(now);
         let finished = Finished {
             reason,
             stop_sequence: stop.map(|index| self.stops[index].clone()),
-            usage: Usage { input_tokens: self.input_tokens, output_tokens: self.output_tokens },
+            usage: Usage {
+                input_tokens: self.input_tokens,
+                cached_tokens: self.cached_tokens,
+                output_tokens: self.output_tokens,
+            },
             seed: self.sampler.seed(),
             timings: Timings {
-                queue: self.admitted.saturating_sub(self.submitted),
-                prefill: first_token.saturating_sub(self.admitted),
+                queue: started.saturating_sub(self.submitted),
+                prefill: first_token.saturating_sub(started),
                 decode: now.saturating_sub(first_token),
                 first_token: self
                     .first_token
@@ -151,7 +211,7 @@ pub(super) fn finish_waiting(job: &Job, reason: FinishReason, now: Duration) {
     job.ring.push(Event::Finished(Finished {
         reason,
         stop_sequence: None,
-        usage: Usage { input_tokens: job.request.ids.len(), output_tokens: 0 },
+        usage: Usage { input_tokens: job.request.ids.len(), ..Usage::default() },
         seed: job.request.sampling.seed.unwrap_or(0),
         timings: Timings { queue: now.saturating_sub(job.submitted), ..Timings::default() },
     }));

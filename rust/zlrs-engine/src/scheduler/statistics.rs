@@ -5,15 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What the engine has done and is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Requests that wait.
+    /// Requests that wait, those that had to stop included.
     pub queued: u64,
     /// Requests being computed.
     pub running: u64,
-    /// KV blocks in use.
+    /// KV blocks that requests hold.
     pub kv_blocks_used: u64,
+    /// KV blocks kept for reuse alone; they are given up when requests want them.
+    pub kv_blocks_cached: u64,
     /// KV blocks there are.
     pub kv_blocks_total: u64,
-    /// Most KV blocks ever in use at once.
+    /// Most KV blocks ever held at once, for requests and for reuse.
     pub kv_blocks_peak: u64,
     /// Requests accepted.
     pub requests: u64,
@@ -25,10 +27,16 @@ pub struct Statistics {
     pub failed: u64,
     /// Prompt tokens computed.
     pub tokens_prefilled: u64,
+    /// Prompt tokens that were not computed because their keys and values were there.
+    pub tokens_reused: u64,
     /// Tokens chosen, those that end turns included.
     pub tokens_decoded: u64,
     /// Steps computed.
     pub steps: u64,
+    /// KV blocks kept for reuse that were given up.
+    pub kv_blocks_evicted: u64,
+    /// Times a running request had to make way for another.
+    pub pauses: u64,
     /// Times the backend had to be made usable again.
     pub recoveries: u64,
 }
@@ -40,9 +48,13 @@ pub(super) struct Counters {
     pub finished: AtomicU64,
     pub cancelled: AtomicU64,
     pub failed: AtomicU64,
+    pub paused: AtomicU64,
     pub tokens_prefilled: AtomicU64,
+    pub tokens_reused: AtomicU64,
     pub tokens_decoded: AtomicU64,
     pub steps: AtomicU64,
+    pub kv_blocks_evicted: AtomicU64,
+    pub pauses: AtomicU64,
     pub recoveries: AtomicU64,
 }
 

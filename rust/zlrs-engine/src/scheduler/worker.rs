@@ -3,23 +3,21 @@
 //! The four rooms know nothing of each other but the list of running requests and the plan between them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::queue::{Job, Queue};
-use super::running::{Running, finish_waiting};
+use super::Event;
+use super::fairness::Fairness;
+use super::queue::Queue;
+use super::running::Running;
 use super::statistics::{Counters, Ending, add};
-use super::{Event, FinishReason};
 use crate::EngineError;
 use crate::backend::{Backend, BackendError};
 use crate::clock::Clock;
-use crate::kv::{Arena, ArenaError, Sequence};
-use crate::plan::{Plan, Planner};
+use crate::kv::{Arena, ArenaError, BLOCK_TOKENS, Sequence};
+use crate::plan::{Candidate, Plan, Planner};
+use crate::prefix::PrefixCache;
 use crate::vocabulary::Vocabulary;
-
-/// Requests computed at once.
-const RUNNING_LIMIT: usize = 1;
 
 pub(super) struct Worker {
     pub queue: Arc<Queue>,
@@ -29,8 +27,17 @@ pub(super) struct Worker {
     pub backend: Box<dyn Backend>,
     pub planner: Box<dyn Planner>,
     pub arena: Arena,
+    /// Changed by this thread only; others count what is in it.
+    pub prefixes: Arc<Mutex<PrefixCache>>,
+    pub running_limit: usize,
+    /// In the order of their claims.
     pub running: Vec<Running>,
+    /// Made way for others; they hold no blocks.
+    pub paused: Vec<Running>,
+    pub fairness: Fairness,
     pub plan: Plan,
+    /// Rows of the coming step by running request.
+    pub rows: Vec<usize>,
     /// The last step failed in a way that may have broken the backend.
     pub needs_recovery: bool,
 }
@@ -45,23 +52,27 @@ impl Worker {
                 Ok(false) => break,
                 Err(panic) => {
                     self.needs_recovery = true;
+                    // Whatever was being changed may be torn.
+                    self.prefixes().clear();
                     self.fail_running(&Failure::Panic(panic_message(&*panic)));
                 }
             }
         }
+        self.running.append(&mut self.paused);
         self.fail_running(&Failure::Closed);
         for job in self.queue.close() {
             job.ring.push(Event::Failed(EngineError::Closed));
             job.ring.wake();
         }
+        self.prefixes().clear();
     }
 
     /// One pass through the rooms; false when the engine closes.
     fn iterate(&mut self) -> bool {
+        self.sweep();
         if !self.admit() {
             return false;
         }
-        self.sweep();
         if self.running.is_empty() {
             return true;
         }
@@ -72,71 +83,48 @@ impl Worker {
         true
     }
 
-    /// Takes requests from the queue while there is room; waits for one when there is nothing to do.
-    fn admit(&mut self) -> bool {
-        if self.running.is_empty() {
-            let Some(job) = self.queue.next() else { return false };
-            self.start(job);
-        }
-        while self.running.len() < RUNNING_LIMIT {
-            let Some(job) = self.queue.try_next() else { break };
-            self.start(job);
-        }
-        !self.queue.is_closed()
-    }
-
-    fn start(&mut self, job: Job) {
-        let now = self.clock.now();
-        if job.ring.is_cancelled() || job.is_late(now) {
-            self.dismiss(&job);
-            return;
-        }
-        let ring = Arc::clone(&job.ring);
-        ring.push(Event::Started { input_tokens: job.request.ids.len() });
-        match Running::new(job, self.backend.shape().vocabulary, &self.arena, now) {
-            Ok(running) => {
-                self.running.push(running);
-                self.counters.running.store(self.running.len() as u64, Ordering::Relaxed);
-            }
-            Err(error) => {
-                self.counters.count(Ending::Failed);
-                ring.push(Event::Failed(error));
-            }
-        }
-        ring.wake();
-    }
-
-    /// Ends requests, waiting or running, that were cancelled or are late.
-    fn sweep(&mut self) {
-        let now = self.clock.now();
-        for job in self.queue.sweep(now) {
-            self.dismiss(&job);
-        }
-        let mut some_ended = false;
-        for running in &mut self.running {
-            if let Some(reason) = running.interruption(now) {
-                running.finish(reason, now);
-                some_ended = true;
-            }
-        }
-        if some_ended {
-            self.clear_ended();
-        }
-    }
-
-    fn dismiss(&self, job: &Job) {
-        let cancelled = job.ring.is_cancelled();
-        let reason = if cancelled { FinishReason::Cancelled } else { FinishReason::Deadline };
-        self.counters.count(if cancelled { Ending::Cancelled } else { Ending::Finished });
-        finish_waiting(job, reason, self.clock.now());
-    }
-
-    /// Asks the planner what the coming step computes.
+    /// Decides what the coming step computes, with blocks for all of it.
     fn plan(&mut self) -> Result<(), ArenaError> {
+        loop {
+            self.hand_out_rows();
+            let rows = self.running.iter().map(|running| (running, running.sequence.stored() + running.rows));
+            let wanted = rows.map(|(running, tokens)| running.sequence.blocks_wanted(tokens)).sum();
+            let cache_was_empty = self.prefixes().is_empty();
+            if self.make_room(wanted) {
+                break;
+            }
+            if self.running.len() == 1 && cache_was_empty {
+                let (free, total) = (self.arena.free_blocks(), self.arena.blocks());
+                return Err(ArenaError::Full { wanted, free, total });
+            }
+        }
         self.plan.clear();
         let mut sequences: Vec<&mut Sequence> =
             self.running.iter_mut().map(|running| &mut running.sequence).collect();
-        self.planner.plan(&mut sequences, &mut self.plan)
+        self.planner.fill(&mut sequences, &self.rows, &mut self.plan)?;
+        self.start_new(self.clock.now());
+        Ok(())
+    }
+
+    /// Asks the planner for the rows of every running request. A prompt that gets its first ones now first takes
+    /// over what others have computed since it was admitted.
+    fn hand_out_rows(&mut self) {
+        loop {
+            let candidates: Vec<Candidate> = self.running.iter().map(Running::candidate).collect();
+            self.rows.clear();
+            self.planner.rows(&candidates, &mut self.rows);
+            self.rows.resize(candidates.len(), 0);
+            let mut has_more = false;
+            let mut running = std::mem::take(&mut self.running);
+            for (running, &rows) in running.iter_mut().zip(&self.rows) {
+                running.rows = rows;
+                has_more |= rows > 0 && !running.is_started() && self.reuse(running);
+            }
+            self.running = running;
+            if !has_more {
+                return;
+            }
+        }
     }
 
     /// Computes the plan, then hands each request its logits.
@@ -149,16 +137,20 @@ impl Worker {
             }
             self.needs_recovery = false;
         }
-        // A step that nobody waits for any more ends early; one that somebody waits for does not.
+        // A step ends early when at least half of its rows are for nobody: what the others lose by it is no
+        // more than what they would wait for.
         let interrupt = || {
             let now = self.clock.now();
-            self.queue.is_closed() || self.running.iter().all(|running| running.interruption(now).is_some())
+            let dead = self.running.iter().filter(|running| running.interruption(now).is_some());
+            let dead_rows: usize = dead.map(|running| running.rows).sum();
+            self.queue.is_closed() || (dead_rows > 0 && 2 * dead_rows >= self.plan.rows().len())
         };
         match self.backend.step(&self.plan, &interrupt) {
             Ok(logits) => {
                 add(&self.counters.steps, 1);
                 let vocabulary = &*self.vocabulary;
                 emit(&mut self.running, &self.plan, logits, vocabulary, &self.counters, self.clock.now());
+                self.keep_prompts();
             }
             // The reason is found, and acted on, by the next sweep.
             Err(BackendError::Interrupted) => {}
@@ -170,6 +162,19 @@ impl Worker {
         self.clear_ended();
     }
 
+    /// Charges the step to its tenants and shares the prompts' new blocks at once, so that a request with the
+    /// same beginning need not wait for the end of this one.
+    fn keep_prompts(&mut self) {
+        for running in &self.running {
+            self.fairness.charge(running.tenant(), running.rows);
+            let stored = running.sequence.stored();
+            let before = stored.saturating_sub(running.rows);
+            if running.rows > 1 && running.ended.is_none() && before / BLOCK_TOKENS < stored / BLOCK_TOKENS {
+                self.keep(running, true);
+            }
+        }
+    }
+
     /// Fails every running request for the same reason.
     fn fail_running(&mut self, error: &Failure) {
         for running in &mut self.running {
@@ -178,24 +183,6 @@ impl Worker {
             }
         }
         self.clear_ended();
-    }
-
-    /// Lets go of the requests that have ended, wakes the readers of all.
-    fn clear_ended(&mut self) {
-        let mut index = 0;
-        while let Some(running) = self.running.get_mut(index) {
-            let Some((ending, event)) = running.ended.take() else {
-                running.ring.wake();
-                index += 1;
-                continue;
-            };
-            let ring = Arc::clone(&running.ring);
-            drop(self.running.remove(index));
-            self.counters.count(ending);
-            self.counters.running.store(self.running.len() as u64, Ordering::Relaxed);
-            ring.push(event);
-            ring.wake();
-        }
     }
 }
 

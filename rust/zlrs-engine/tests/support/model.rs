@@ -6,7 +6,7 @@ use std::path::Path;
 use zlrs_engine::backend::Backend;
 use zlrs_engine::cpu::CpuBackend;
 use zlrs_engine::kv::{Arena, BLOCK_TOKENS, Sequence};
-use zlrs_engine::plan::{Plan, Row};
+use zlrs_engine::plan::{Candidate, Plan, Planner, Row};
 use zlrs_kernels::{Isa, Pool};
 use zlrs_model::decoder::{Architecture, Decoder};
 use zlrs_model::gguf::File;
@@ -68,6 +68,19 @@ pub fn isas() -> Vec<Isa> {
 pub fn arena(backend: &CpuBackend) -> Arena {
     let shape = backend.shape();
     Arena::new(shape.block_bytes, shape.blocks * shape.block_bytes).unwrap()
+}
+
+/// What the scheduler asks of a planner for one step.
+pub fn plan_step(planner: &mut dyn Planner, sequences: &mut [&mut Sequence], plan: &mut Plan) {
+    let candidates: Vec<Candidate> = sequences.iter().map(|sequence| candidate(sequence)).collect();
+    let mut rows = Vec::new();
+    planner.rows(&candidates, &mut rows);
+    planner.fill(sequences, &rows, plan).unwrap();
+}
+
+pub fn candidate(sequence: &Sequence) -> Candidate {
+    let pending = sequence.pending().len();
+    Candidate { pending, decoding: pending == 1 }
 }
 
 /// Computes the pending tokens of the sequences, at most `chunk` of each per step (256 in all), and returns the logits after

@@ -1,5 +1,6 @@
 //! A backend that follows a script, for tests of the scheduler alone.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -8,7 +9,6 @@ use zlrs_engine::backend::{Backend, BackendError, Shape};
 use zlrs_engine::clock::Clock;
 use zlrs_engine::kv::BLOCK_TOKENS;
 use zlrs_engine::plan::Plan;
-use zlrs_engine::sampling::Sampling;
 use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};
 use zlrs_engine::vocabulary::Vocabulary;
 use zlrs_engine::{Event, Finished, Generation, Request};
@@ -63,16 +63,20 @@ impl Gate {
     }
 }
 
-/// Answers prompts whose first token is t with `scripts[t]`, one entry a generated token, then END for ever.
+/// Tokens of the prompts of [`request`].
+pub const PROMPT_TOKENS: usize = 3;
+
+/// Answers prompts of [`PROMPT_TOKENS`] tokens whose first is t with `scripts[t]`, one entry a generated token, then
+/// END for ever. All it knows of a sequence is what it reads from the blocks of the plan.
 pub struct Scripted {
     pub scripts: Vec<Vec<Say>>,
+    /// Token stored in a slot of a block.
+    pub memory: HashMap<(u32, usize), u32>,
     pub logits: Vec<f32>,
     pub shape: Shape,
     /// Held shut, a step waits: for the gate, or for its interruption.
     pub gate: Arc<Gate>,
     pub recovered: Arc<AtomicUsize>,
-    pub generated: usize,
-    pub script: usize,
 }
 
 pub const SHAPE: Shape =
@@ -88,8 +92,7 @@ impl Scripted {
             shape: SHAPE,
             gate,
             recovered: Arc::default(),
-            generated: 0,
-            script: 0,
+            memory: HashMap::new(),
         }
     }
 }
@@ -111,17 +114,23 @@ impl Backend for Scripted {
         }
         drop(open);
         self.logits.clear();
-        for row in plan.rows() {
-            assert!((row.position as usize) < plan.blocks_of(row.sequence).len() * BLOCK_TOKENS);
-            if row.position == 0 {
-                self.script = row.token as usize;
-                self.generated = 0;
+        for copy in plan.copies() {
+            for slot in 0..BLOCK_TOKENS {
+                if let Some(&token) = self.memory.get(&(copy.from, slot)) {
+                    self.memory.insert((copy.to, slot), token);
+                }
             }
+        }
+        for row in plan.rows() {
+            let position = row.position as usize;
+            let blocks = plan.blocks_of(row.sequence);
+            let cell = |position: usize| (blocks[position / BLOCK_TOKENS], position % BLOCK_TOKENS);
+            self.memory.insert(cell(position), row.token);
             if !row.wants_logits {
                 continue;
             }
-            let say = self.scripts.get(self.script).and_then(|script| script.get(self.generated).copied());
-            self.generated += 1;
+            let script = self.scripts.get(self.memory[&cell(0)] as usize);
+            let say = script.and_then(|script| script.get(position + 1 - PROMPT_TOKENS).copied());
             let mut logits = vec![0.0; self.shape.vocabulary];
             match say.unwrap_or(Say::Token(END)) {
                 Say::Token(id) => logits[id as usize] = 1.0,
@@ -165,13 +174,7 @@ pub fn says(text: &str) -> Vec<Say> {
 }
 
 pub fn request(script: u32) -> Request {
-    Request {
-        ids: vec![script, 65, 66],
-        max_tokens: 50,
-        sampling: Sampling::default(),
-        stop: Vec::new(),
-        deadline: None,
-    }
+    Request { ids: vec![script, 65, 66], max_tokens: 50, ..Request::default() }
 }
 
 /// All of a generation: text, ids, and its last event.
@@ -180,7 +183,7 @@ pub fn collect(mut generation: Generation) -> (String, Vec<u32>, Event) {
     let mut started = 0;
     loop {
         match generation.next_blocking().unwrap().expect("a generation ends with a last event") {
-            Event::Started { input_tokens } => {
+            Event::Started { input_tokens, .. } => {
                 started += 1;
                 assert_eq!(input_tokens, generation.input_tokens());
             }

@@ -1,0 +1,320 @@
+//! Many requests at once: every answer is what the request gets alone from the plainest code, whatever else runs,
+//! in whatever order requests come, go and push each other out.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
+
+mod support;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use support::model::{Model, text_ids};
+use support::reference::Reference;
+use support::scripted::{collect, finished};
+use zlrs_engine::plan::ExactPlanner;
+use zlrs_engine::sampling::{Sampler, Sampling};
+use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};
+use zlrs_engine::{Event, FinishReason, Generation, Priority, Request, Tenant};
+use zlrs_kernels::Isa;
+use zlrs_model::decoder::Architecture;
+use zlrs_model::synthetic::Types;
+use zlrs_model::tokenizer::Tokenizer;
+
+const BLOCK: usize = 16;
+/// Tokens of the longest answer that is compared.
+const LONGEST: usize = 40;
+
+/// A model, and what it answers alone.
+struct World {
+    model: Model,
+    tokenizer: Arc<Tokenizer>,
+    known: HashMap<(Vec<u32>, Option<u64>), Vec<u32>>,
+}
+
+impl World {
+    fn new() -> Self {
+        let model = Model::of(Architecture::Qwen2, Types::Mixed);
+        let tokenizer = Arc::new(Tokenizer::from_metadata(model.file.metadata()).unwrap());
+        Self { model, tokenizer, known: HashMap::new() }
+    }
+
+    fn scheduler(&self, blocks: usize, options: SchedulerOptions) -> Scheduler {
+        let backend = self.model.backend(Isa::detect(), 2, blocks);
+        Scheduler::start(Box::new(backend), self.tokenizer.clone(), options).unwrap()
+    }
+
+    /// Ids and ending of a request by the plainest code, one token after the other.
+    fn alone(&mut self, request: &Request) -> (Vec<u32>, FinishReason) {
+        assert!(request.max_tokens <= LONGEST);
+        let key = (request.ids.clone(), request.sampling.seed);
+        if !self.known.contains_key(&key) {
+            let answer = self.compute(request);
+            self.known.insert(key.clone(), answer);
+        }
+        let answer = &self.known[&key];
+        let is_cut = answer.len() >= request.max_tokens;
+        let reason = if is_cut { FinishReason::MaxTokens } else { FinishReason::Stop };
+        (answer[..request.max_tokens.min(answer.len())].to_vec(), reason)
+    }
+
+    fn compute(&self, request: &Request) -> Vec<u32> {
+        let mut reference = Reference::new(&self.model.decoder, &self.model.file, 512);
+        let mut sampler = Sampler::new(request.sampling.clone(), self.model.decoder.vocabulary).unwrap();
+        sampler.observe(&request.ids);
+        let mut ids = request.ids.clone();
+        let mut logits = Vec::new();
+        for &id in &ids {
+            logits = reference.next(id);
+        }
+        while ids.len() < request.ids.len() + LONGEST {
+            let token = sampler.choose(&logits, ids.len() as u64).unwrap();
+            if self.tokenizer.is_end(token) {
+                break;
+            }
+            sampler.observe(&[token]);
+            ids.push(token);
+            logits = reference.next(token);
+        }
+        ids.split_off(request.ids.len())
+    }
+}
+
+/// Prompts that share beginnings of all kinds, greedy and sampled.
+fn request(prompt: usize, max_tokens: usize, seed: Option<u64>) -> Request {
+    let shared = [0, 5, 16, 37][prompt % 4];
+    let mut ids = text_ids(shared, 1);
+    ids.extend(text_ids([1, 9, 30, 75][prompt / 4 % 4], 2 + (prompt / 4) as u64));
+    let temperature = if seed.is_some() { 1.0 } else { 0.0 };
+    let repetition_penalty = if prompt.is_multiple_of(3) { 1.3 } else { 1.0 };
+    let sampling = Sampling { temperature, seed, repetition_penalty, ..Sampling::default() };
+    Request { ids, max_tokens, sampling, ..Request::default() }
+}
+
+#[derive(Debug, Clone)]
+enum Action {
+    Submit { prompt: usize, max_tokens: usize, seed: Option<u64>, batch: bool, tenant: u8 },
+    Cancel(usize),
+    Read(usize),
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let submit = (0_usize..16, 1_usize..40, proptest::option::of(0_u64..2), any::<bool>(), 0_u8..2);
+    prop_oneof![
+        5 => submit.prop_map(|(prompt, max_tokens, seed, batch, tenant)| {
+            Action::Submit { prompt, max_tokens, seed, batch, tenant }
+        }),
+        1 => (0_usize..8).prop_map(Action::Cancel),
+        2 => (0_usize..8).prop_map(Action::Read),
+    ]
+}
+
+/// Memory of so many blocks; the longest request wants 10.
+const MEMORIES: [usize; 3] = [10, 21, 200];
+
+#[test]
+fn answers_are_those_of_requests_alone() {
+    let mut world = World::new();
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(60)
+    });
+    let mut seen = (0, 0, 0);
+    let plans = (proptest::collection::vec(action(), 1..24), 0_usize..3, 1_usize..6, 1_usize..70);
+    let world = std::cell::RefCell::new(&mut world);
+    let totals = std::cell::RefCell::new(&mut seen);
+    runner
+        .run(&plans, |(actions, memory, running_limit, chunk_rows)| {
+            let planner =
+                ExactPlanner { chunk_rows: chunk_rows.max(running_limit), chunk_rows_beside_decoding: 11 };
+            let options =
+                SchedulerOptions { running_limit, planner: Box::new(planner), ..SchedulerOptions::default() };
+            let scheduler = world.borrow().scheduler(MEMORIES[memory], options);
+            let mut open: Vec<(Request, Generation, bool)> = Vec::new();
+            let mut done = Vec::new();
+            let mut submitted = 0;
+            for action in actions {
+                match action {
+                    Action::Submit { prompt, max_tokens, seed, batch, tenant } => {
+                        let priority = if batch { Priority::Batch } else { Priority::Interactive };
+                        let tenant = Tenant([tenant; 32]);
+                        let request = Request { priority, tenant, ..request(prompt, max_tokens, seed) };
+                        let generation = scheduler.submit(request.clone()).unwrap();
+                        open.push((request, generation, false));
+                        submitted += 1;
+                    }
+                    Action::Cancel(index) if !open.is_empty() => {
+                        let index = index % open.len();
+                        open[index].1.cancel();
+                        open[index].2 = true;
+                    }
+                    Action::Read(index) if !open.is_empty() => {
+                        let (request, generation, cancelled) = open.swap_remove(index % open.len());
+                        done.push((request, collect(generation), cancelled));
+                    }
+                    Action::Cancel(_) | Action::Read(_) => {}
+                }
+            }
+            done.extend(
+                open.into_iter()
+                    .map(|(request, generation, cancelled)| (request, collect(generation), cancelled)),
+            );
+            prop_assert_eq!(done.len(), submitted);
+            for (request, (_, ids, last), cancelled) in done {
+                let (expected, reason) = world.borrow_mut().alone(&request);
+                let Event::Finished(last) = last else { panic!("{last:?}") };
+                if cancelled && last.reason == FinishReason::Cancelled {
+                    prop_assert_eq!(&ids[..], &expected[..ids.len()]);
+                    continue;
+                }
+                prop_assert_eq!(&ids, &expected);
+                prop_assert_eq!(last.reason, reason);
+                prop_assert_eq!(last.usage.output_tokens, ids.len());
+                prop_assert!(last.usage.cached_tokens < request.ids.len());
+            }
+            let statistics = scheduler.statistics().unwrap();
+            prop_assert_eq!((statistics.kv_blocks_used, statistics.running, statistics.queued), (0, 0, 0));
+            prop_assert!(statistics.kv_blocks_peak <= MEMORIES[memory] as u64);
+            let mut totals = totals.borrow_mut();
+            totals.0 += statistics.pauses;
+            totals.1 += statistics.kv_blocks_evicted;
+            totals.2 += statistics.tokens_reused;
+            Ok(())
+        })
+        .unwrap();
+    // The cases were what they are meant to be.
+    assert!(seen.0 > 0 && seen.1 > 0 && seen.2 > 0, "{seen:?}");
+}
+
+#[test]
+fn a_thousand_cancels_leave_nothing() {
+    let world = World::new();
+    let scheduler =
+        world.scheduler(40, SchedulerOptions { queue_limit: 2000, ..SchedulerOptions::default() });
+    let mut kept = Vec::new();
+    for index in 0..1000 {
+        let generation = scheduler.submit(request(index % 16, 30, None)).unwrap();
+        match index % 3 {
+            0 => drop(generation),
+            1 => {
+                generation.cancel();
+                kept.push(generation);
+            }
+            _ => {
+                kept.push(generation);
+                if kept.len() > 20 {
+                    kept.remove(index % 20);
+                }
+            }
+        }
+    }
+    drop(kept);
+    let (_, ids, _) = finished(scheduler.submit(request(3, 5, None)).unwrap());
+    assert!(ids.len() <= 5);
+    while scheduler.statistics().unwrap().requests != ended(&scheduler) {
+        std::thread::yield_now();
+    }
+    let statistics = scheduler.statistics().unwrap();
+    assert_eq!((statistics.kv_blocks_used, statistics.running, statistics.queued), (0, 0, 0));
+    scheduler.close();
+    let statistics = scheduler.statistics().unwrap();
+    assert_eq!((statistics.kv_blocks_used, statistics.kv_blocks_cached), (0, 0));
+}
+
+fn ended(scheduler: &Scheduler) -> u64 {
+    let statistics = scheduler.statistics().unwrap();
+    statistics.finished + statistics.cancelled + statistics.failed
+}
+
+#[test]
+fn prefixes_are_read_by_the_same_tenant_only_and_counted() {
+    let mut world = World::new();
+    let scheduler = world.scheduler(200, SchedulerOptions::default());
+    let of = |tenant: u8, tail: &[u32]| Request {
+        ids: [text_ids(50, 1), tail.to_vec()].concat(),
+        max_tokens: 4,
+        tenant: Tenant([tenant; 32]),
+        ..Request::default()
+    };
+    let mut prefilled = 0;
+    let mut ask = |request: &Request| {
+        let (_, ids, last) = finished(scheduler.submit(request.clone()).unwrap());
+        assert_eq!(ids, world.alone(request).0);
+        let before = std::mem::replace(&mut prefilled, scheduler.statistics().unwrap().tokens_prefilled);
+        // What was planned: every token that was not read is computed, once.
+        assert_eq!((prefilled - before) as usize, request.ids.len() - last.usage.cached_tokens);
+        last.usage.cached_tokens
+    };
+    assert_eq!(ask(&of(1, &[7, 7, 7])), 0);
+    assert_eq!(ask(&of(1, &[7, 7, 7])), 52);
+    assert_eq!(ask(&of(1, &[8, 8])), 50);
+    assert_eq!(ask(&of(2, &[7, 7, 7])), 0);
+    assert_eq!(ask(&of(2, &[7, 7, 9])), 52);
+    // A strict prefix of what is known.
+    let short =
+        Request { ids: text_ids(20, 1), max_tokens: 3, tenant: Tenant([1; 32]), ..Request::default() };
+    assert_eq!(ask(&short), 19);
+    let one = Request { ids: text_ids(1, 1), ..short };
+    assert_eq!(ask(&one), 0);
+    assert_eq!(scheduler.statistics().unwrap().tokens_reused, 52 + 50 + 52 + 19);
+}
+
+#[test]
+fn a_conversation_pays_for_its_new_turn_only() {
+    let mut world = World::new();
+    let scheduler = world.scheduler(64, SchedulerOptions::default());
+    let mut ids = text_ids(30, 4);
+    let mut known = 0;
+    for turn in 0..6 {
+        let request = Request { ids: ids.clone(), max_tokens: 9, ..Request::default() };
+        let (_, answer, last) = finished(scheduler.submit(request.clone()).unwrap());
+        assert_eq!(answer, world.alone(&request).0);
+        assert_eq!(last.usage.cached_tokens, known, "turn {turn}");
+        ids.extend(answer);
+        // The last token of an answer that was cut short was never a row.
+        known = ids.len() - usize::from(last.reason == FinishReason::MaxTokens);
+        ids.extend(text_ids(11, 5 + turn));
+    }
+}
+
+#[test]
+fn a_cancelled_prompt_is_not_lost() {
+    let world = World::new();
+    let options = SchedulerOptions {
+        planner: Box::new(ExactPlanner { chunk_rows: BLOCK, ..ExactPlanner::default() }),
+        ..SchedulerOptions::default()
+    };
+    let scheduler = world.scheduler(64, options);
+    let long = Request { ids: text_ids(400, 3), max_tokens: 500, ..Request::default() };
+    let mut generation = scheduler.submit(long.clone()).unwrap();
+    while scheduler.statistics().unwrap().tokens_prefilled < 200 {
+        std::thread::yield_now();
+    }
+    generation.cancel();
+    while !generation.is_ended() {
+        generation.next_blocking().unwrap();
+    }
+    let (_, _, last) = finished(scheduler.submit(Request { max_tokens: 1, ..long }).unwrap());
+    assert!(last.usage.cached_tokens >= 200, "{:?}", last.usage);
+}
+
+#[test]
+fn requests_run_together_and_the_interactive_ones_first() {
+    let world = World::new();
+    let options = SchedulerOptions { running_limit: 4, ..SchedulerOptions::default() };
+    let scheduler = world.scheduler(300, options);
+    let batch = |index: usize| Request { priority: Priority::Batch, ..request(index, 200, Some(3)) };
+    let low: Vec<Generation> = (0..4).map(|index| scheduler.submit(batch(index)).unwrap()).collect();
+    let begun = |statistics: zlrs_engine::Statistics| statistics.running + statistics.finished >= 4;
+    while !begun(scheduler.statistics().unwrap()) {
+        std::thread::yield_now();
+    }
+    let (_, _, _) = finished(scheduler.submit(request(9, 3, None)).unwrap());
+    let statistics = scheduler.statistics().unwrap();
+    // It did not wait for any of them: one made way.
+    assert!(statistics.pauses >= 1 || statistics.finished > 1, "{statistics:?}");
+    for generation in low {
+        finished(generation);
+    }
+    let statistics = scheduler.statistics().unwrap();
+    assert!(statistics.steps < statistics.tokens_decoded, "{statistics:?}");
+}

@@ -1,0 +1,140 @@
+"""Ids of answers on the small real model: the same whatever else runs.
+
+Alone, together, cold, warm, after eviction, with any threads and chunks: one difference is a fault.
+Half of the prompts are decoded greedily, half sampled with a seed. The long suite is `make exactness`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from support.real_model import small_model
+from zlrs import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+CONTEXT_TOKENS = 1024
+TOGETHER = 8
+
+OPENINGS = (
+    "", "You are a careful assistant. Answer in one sentence.", "Continue the story.", "Write a short poem.",
+    "You review code. Be strict and name the line.\n" * 4,
+    "The following is a conversation between a traveller and a clerk at a small station.\n" * 8,
+)  # fmt: skip
+TOPICS = (
+    "What is the capital of France?", "def fib(n):", "Why is the sky blue?",
+    "List three prime numbers.", "Translate to French: the cat sleeps.", "😀🇩🇪 repeat",
+    "请用一句话介绍北京。", "SELECT name FROM users WHERE",
+    "Summarise: water boils at 100 degrees at sea level, lower on mountains.", "2 + 2 * 2 =",
+    "Once upon a time", "Dear Sir or Madam,", "for (int i = 0; i < n; i++)", "<html><body>",
+    "What is 17 times 23?", "A haiku on rain", "Name a river.", "The quick brown fox",
+    "How do I boil an egg?", '{"name": "zlrs", "version":', "Explain recursion to a child.",
+    "Who wrote Faust?", "Correct: he go to school.", "import os", "What rhymes with light?",
+    "Give me a regex for dates.", "Is 91 prime?", "Write a limerick.", "Describe the taste of salt.",
+    "Make a shopping list.", "What is entropy?", "Tell me a secret.", "Why?", "Yes.",
+)  # fmt: skip
+
+
+class Asked(NamedTuple):
+    prompt: tuple[int, ...]
+    seed: int | None
+
+
+class Answered(NamedTuple):
+    ids: tuple[int, ...]
+    reason: str
+    cached_tokens: int
+
+
+def prompts(engine: _core.Engine, count: int) -> list[Asked]:
+    """Conversations that share beginnings; every second one is sampled."""
+    pairs = itertools.islice(itertools.product(TOPICS, OPENINGS), count)
+    asked = []
+    for index, (topic, opening) in enumerate(pairs):
+        turns = [("system", opening), ("user", topic)] if opening else [("user", topic)]
+        asked.append(Asked(tuple(engine.render(turns)), index if index % 2 else None))
+    assert len(asked) == count
+    return asked
+
+
+def finish(generation: _core.Generation) -> Answered:
+    ids: list[int] = []
+    while True:
+        for event in generation.wait(1000):
+            if isinstance(event, _core.Finished):
+                return Answered(tuple(ids), event.reason, event.cached_tokens)
+            ids += event.ids
+
+
+def ask(
+    engine: _core.Engine, asked: Iterable[Asked], tokens: int, *, tenant: int, together: int
+) -> list[Answered]:
+    """Answers in order, so many requests at once."""
+    answers, open_ = [], []
+    for one in asked:
+        sampling = {} if one.seed is None else {"temperature": 0.8, "top_p": 0.95, "seed": one.seed}
+        tenant_bytes = tenant.to_bytes(32, "big")
+        open_.append(engine.submit(one.prompt, max_tokens=tokens, tenant=tenant_bytes, **sampling))
+        if len(open_) == together:
+            answers.append(finish(open_.pop(0)))
+    return answers + [finish(generation) for generation in open_]
+
+
+def same(got: Sequence[Answered], expected: Sequence[Answered], what: str) -> None:
+    for index, (left, right) in enumerate(zip(got, expected, strict=True)):
+        assert left[:2] == right[:2], f"{what}: prompt {index}"
+
+
+def hold_every_variant_equal(count: int, tokens: int, tight_blocks: int) -> None:
+    path = small_model()
+    with_one_thread = _core.Engine.load(path, context_tokens=CONTEXT_TOKENS, threads=1)
+    asked = prompts(with_one_thread, count)
+    block_bytes = int(with_one_thread.info()["kv_bytes"]) // (CONTEXT_TOKENS // 16)
+    few = asked[: max(4, count // 8)]
+    engine = _core.Engine.load(path, context_tokens=CONTEXT_TOKENS, threads=2, kv_bytes=block_bytes * 512)
+    # Each prompt of a tenant of its own, one at a time: nothing is shared and nothing else runs.
+    alone = [
+        ask(engine, [one], tokens, tenant=1000 + index, together=1)[0] for index, one in enumerate(asked)
+    ]
+    assert all(answer.cached_tokens == 0 for answer in alone)
+    same(ask(engine, asked, tokens, tenant=1, together=TOGETHER), alone, f"{TOGETHER} at once")
+    warm = ask(engine, few, tokens, tenant=2, together=1)
+    same(warm, alone[: len(few)], "one after the other")
+    warm = ask(engine, few, tokens, tenant=2, together=1)
+    same(warm, alone[: len(few)], "warm")
+    assert [answer.cached_tokens for answer in warm] == [len(one.prompt) - 1 for one in few]
+    same(
+        ask(engine, few, tokens, tenant=2, together=TOGETHER), alone[: len(few)], f"warm, {TOGETHER} at once"
+    )
+    engine.close()
+    same(ask(with_one_thread, few, tokens, tenant=1, together=TOGETHER), alone[: len(few)], "one thread")
+    with_one_thread.close()
+    # Memory for two or three at once: the others push each other's prefixes, and each other, out.
+    tight = _core.Engine.load(path, context_tokens=512, kv_bytes=block_bytes * tight_blocks)
+    same(ask(tight, asked, tokens, tenant=1, together=TOGETHER), alone, "in little memory")
+    same(ask(tight, few, tokens, tenant=1, together=1), alone[: len(few)], "after eviction")
+    statistics = tight.statistics()
+    assert statistics["kv_blocks_evicted"] > 0
+    assert statistics["kv_blocks_used"] == 0
+    assert statistics["kv_blocks_peak"] <= tight_blocks
+    tight.close()
+    for chunk_tokens in (1, 7, 64):
+        chunked = _core.Engine.load(path, context_tokens=CONTEXT_TOKENS, chunk_tokens=chunk_tokens)
+        got = ask(chunked, few, tokens, tenant=1, together=1)
+        same(got, alone[: len(few)], f"chunks of {chunk_tokens}")
+        chunked.close()
+
+
+@pytest.mark.t1
+def test_a_few_answers_do_not_depend_on_what_else_runs() -> None:
+    hold_every_variant_equal(6, 12, tight_blocks=18)
+
+
+@pytest.mark.t2
+@pytest.mark.timeout(5400)
+def test_two_hundred_answers_do_not_depend_on_what_else_runs() -> None:
+    hold_every_variant_equal(200, 64, tight_blocks=36)
