@@ -1,11 +1,13 @@
-//! Measures the guards: how many generated flips they refuse, by class, and the reasons they give.
+//! Measures the guards: how many generated flips they refuse, by class, the reasons they give, and the time of forms,
+//! guards and comparisons.
 //! `cargo run --release -p zlrs-text --example guards`
 #![allow(clippy::print_stdout, reason = "the table is what the program is for")]
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
-use zlrs_text::flips::asks;
-use zlrs_text::{Canon, Extractor, canonical, guard};
+use zlrs_text::flips::{asks, wrong_answers};
+use zlrs_text::{Canon, Extractor, agree, canonical, guard};
 
 fn main() {
     let pairs = asks();
@@ -31,4 +33,24 @@ fn main() {
     for (reason, count) in reasons {
         println!("{reason:14} {count:>6}");
     }
+    println!();
+    let answers = wrong_answers();
+    times("form", pairs.len(), |at| drop(extractor.form(&pairs[at].left, Canon::C2)));
+    times("guard", pairs.len(), |at| drop(guard(&pairs[at].left, &pairs[at].right)));
+    times("agree", answers.len(), |at| {
+        let _ = agree(&answers[at].ask, &answers[at].left, &answers[at].right);
+    });
+}
+
+/// The median and the 99th percentile of one call, in microseconds.
+fn times(name: &str, count: usize, mut call: impl FnMut(usize)) {
+    let mut times: Vec<f64> = (0..count)
+        .map(|at| {
+            let start = Instant::now();
+            call(at);
+            start.elapsed().as_secs_f64() * 1e6
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    println!("{name:6} p50 {:>6.1} µs, p99 {:>6.1} µs", times[count / 2], times[count * 99 / 100]);
 }

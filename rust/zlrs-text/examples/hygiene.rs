@@ -31,7 +31,11 @@ fn main() {
     );
     for (name, page) in [("clean", clean_page), ("dirty", dirty_page), ("chinese", chinese_page)] {
         // No page is the one before.
-        let text: String = (0..1_000).map(|at| format!("{at} {page}")).collect();
+        let mut text = String::new();
+        for at in 0..1_000 {
+            text.push_str(&at.to_string());
+            text.push_str(page);
+        }
         let text: String = text.chars().take(10_000).collect();
         let cleaned = clean(&text, Rules::all());
         let (time, measuring) = (

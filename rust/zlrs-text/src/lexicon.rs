@@ -141,7 +141,7 @@ how;what;which",
 const ENGLISH_LIGHT: &str = "\
 a|an|the|is|are|am|be|being|do|does|of|that|as well|also|just|simply|please|then|so|well|too|really|\
 very|quite|indeed|additionally|furthermore|moreover|in addition|actually|basically|kindly|easily|\
-directly|here|there|as follows|note that|please note|in fact|of course|certainly yes|therefore|thus|\
+here|there|as follows|note that|please note|in fact|of course|certainly yes|therefore|thus|\
 hence|accordingly|specifically|in general|overall|sure";
 
 const ENGLISH_FUNCTION: &str = "\

@@ -1,4 +1,7 @@
-//! Canonical forms of a question's wording. No I/O.
+//! What can be told from a text alone: canonical forms, typed atoms, guards, the comparison of answers, hygiene and
+//! personal numbers. No I/O, no model; all patterns run in linear time.
+//!
+//! # Forms
 //!
 //! Two wordings with one form share a *node* of the decision graph. That a shared form means a shared answer is a
 //! claim, and claims need evidence: a form decides where an answer is looked for, never that it is served.
@@ -9,6 +12,13 @@
 //!
 //! Nothing else is merged: no compatibility forms (they turn 10² into 102), no case folding (US, us), no removal of
 //! joiners, no synonyms, no stop words. Where a rule could change a meaning it does not apply.
+//!
+//! # The rest
+//! - [`Extractor`] finds typed values ([`atoms`]) and takes them out of a form ([`Form`]): a node is (scope, template), an
+//!   entry is (node, values).
+//! - [`guard`](guard()) names what forbids two asks to share an answer; that it names nothing proves nothing.
+//! - [`agree`] says whether two answers to one ask say the same, and [`flips`] holds the pairs that measure it.
+//! - [`hygiene`] cleans a text by named rules, [`redact`] finds personal numbers by their check digits.
 #![forbid(unsafe_code)]
 
 pub mod atoms;
@@ -33,7 +43,7 @@ mod units;
 mod words;
 
 pub use crate::atoms::{Atom, DomainPattern, Extractor, Quantity, Value, WordClass};
-pub use crate::compare::{Agreement, COMPARATOR_VERSION, Cause, Verdict, agree};
+pub use crate::compare::{Agreement, COMPARATOR_VERSION, Cause, Verdict, agree, is_closed};
 pub use crate::decimal::Decimal;
 pub use crate::error::TextError;
 pub use crate::form::Form;

@@ -1,6 +1,6 @@
 //! Which words say the opposite of each other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use crate::lemma::{lemma, opposite_by_form};
@@ -36,10 +36,13 @@ impl Words {
     }
 
     fn english_only_here(&self, other: &Words) -> Vec<&(String, String)> {
-        self.english
-            .iter()
-            .filter(|(_, lemma)| !other.english.iter().any(|(_, known)| known == lemma))
-            .collect()
+        let known: HashSet<&str> = other.english.iter().map(|(_, lemma)| lemma.as_str()).collect();
+        self.english.iter().filter(|(_, lemma)| !known.contains(lemma.as_str())).collect()
+    }
+
+    fn chinese_only_here(&self, other: &Words) -> Vec<&'static str> {
+        let known: HashSet<&str> = other.chinese.iter().copied().collect();
+        self.chinese.iter().filter(|word| !known.contains(*word)).copied().collect()
     }
 
     /// A word of one text whose opposite stands in the other one, where neither stands in both. Time is the product
@@ -58,10 +61,7 @@ impl Words {
                 }
             }
         }
-        let only = |one: &Words, two: &Words| -> Vec<&'static str> {
-            one.chinese.iter().filter(|word| !two.chinese.contains(word)).copied().collect()
-        };
-        let (here, there) = (only(self, other), only(other, self));
+        let (here, there) = (self.chinese_only_here(other), other.chinese_only_here(self));
         let is_opposite =
             |word: &str, other: &str| PAIRS.get(word).is_some_and(|known| known.contains(&other));
         here.iter().find_map(|word| {

@@ -162,7 +162,7 @@ fn the_limit_is_the_exact_binomial_one() {
 
 #[test]
 fn long_answers_end() {
-    let words = |step: usize| (0..20_000).map(|at| format!("w{} ", at * step)).collect::<String>();
+    let words = |step: usize| (0..20_000).map(|at| (at * step).to_string()).collect::<Vec<_>>().join(" w");
     assert_eq!(agree(ASK, &words(2), &words(3)).reason, Cause::TooLong);
 }
 
@@ -190,4 +190,37 @@ fn sentence() -> impl Strategy<Value = String> {
         "5", "km", "not", "退货", "可以",
     ]);
     prop::collection::vec(words, 3..9).prop_map(|words| words.join(" "))
+}
+
+/// One word of content replaced, put in or left out in sentences that say something: never agreement.
+#[test]
+fn one_word_of_content_is_no_agreement() {
+    let mut sentences: Vec<String> = right_answers()
+        .into_iter()
+        .filter(|pair| pair.left.is_ascii() && pair.left.len() > 40)
+        .map(|pair| pair.left)
+        .collect();
+    sentences.sort_unstable();
+    sentences.dedup();
+    assert!(sentences.len() >= 20);
+    let strangers = ["granite", "orchestra", "lavender", "submarine", "penalty", "glossary"];
+    let mut checked = 0;
+    for (turn, sentence) in sentences.iter().enumerate() {
+        let words: Vec<&str> = sentence.split(' ').collect();
+        let content = |word: &&&str| word.len() > 4 && word.bytes().all(|byte| byte.is_ascii_lowercase());
+        for (at, _) in words.iter().enumerate().filter(|(_, word)| content(word)) {
+            let stranger = strangers[(turn + at) % strangers.len()];
+            let (mut replaced, mut more, mut fewer) = (words.clone(), words.clone(), words.clone());
+            replaced[at] = stranger;
+            more.insert(at, stranger);
+            fewer.remove(at);
+            let is_light = ["please", "after", "about"].contains(&words[at]);
+            for changed in [Some(replaced), Some(more), (!is_light).then_some(fewer)].into_iter().flatten() {
+                let verdict = agree(ASK, sentence, &changed.join(" "));
+                assert_ne!(verdict.agreement, Agreement::Agree, "{sentence:?} {changed:?}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 200, "{checked}");
 }

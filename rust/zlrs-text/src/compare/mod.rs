@@ -8,8 +8,10 @@
 //! 3. closed kinds: JSON equal by value with exact decimals, values equal in their canonical unit, the same label, code
 //!    equal by tokens: agree; else contradict;
 //! 4. prose: for each type of hard atom (numbers with units, money, percentages, dates, times, identifiers, addresses,
-//!    quotations, code, negated predicates) that the ask does not hold already: two sets of which neither contains the
-//!    other contradict, a strict superset or another order is undecided; opposite polarity at the start contradicts;
+//!    quotations, code) that the ask does not hold already: two sets of which neither contains the other contradict, a
+//!    strict superset or another order is undecided; a predicate that one side denies and the other, which denies
+//!    nothing, says contradicts, other differences in what is denied are undecided; opposite polarity at the start
+//!    and opposites in one place contradict;
 //! 5. lemma containment ≥ 0.7 and a length ratio of 0.5 to 2 agree, where nothing that is left over on either side can
 //!    turn an answer round: no word of a [`WordClass`], no name, no sign, no word in place of another one that is not
 //!    its synonym, and no other word but in a sentence that only one side has.
@@ -143,6 +145,12 @@ impl Verdict {
     const fn undecided(reason: Cause) -> Verdict {
         Verdict { agreement: Agreement::Undecided, reason }
     }
+}
+
+/// Whether an answer is of a closed kind, whose comparison is exact: JSON, code, a value, yes or no, a choice, a label.
+#[must_use]
+pub fn is_closed(answer: &str) -> bool {
+    !matches!(kind::of(answer), Kind::Prose)
 }
 
 /// Whether the answers `a` and `b` to `ask` say the same. Symmetric in `a` and `b`. Time and memory are linear in the

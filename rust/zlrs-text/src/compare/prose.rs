@@ -1,5 +1,7 @@
 //! Steps 4 and 5: prose.
 
+use std::collections::HashSet;
+
 use super::align::{Alignment, Gap, align};
 use super::{Cause, Verdict, boilerplate};
 use crate::atoms::{Atom, Extractor, Value, WordClass};
@@ -50,17 +52,23 @@ impl Side {
     }
 }
 
+/// Words between a negation and what it denies: "without needing to download" denies the download.
+const BETWEEN: [&str; 8] = ["need", "require", "want", "try", "be", "get", "ability", "have"];
+
 /// What negations deny: the next word of content.
 fn negated(tokens: &[Token]) -> Vec<String> {
-    let is_negation = |token: &Token| token.kind == Kind::Word(WordClass::Negation);
+    let is_predicate = |token: &&Token| {
+        matches!(token.kind, Kind::Content | Kind::Name) && !BETWEEN.contains(&token.text.as_str())
+    };
     let denied = |at: usize| {
-        let follows = tokens[at + 1..].iter().take(5);
-        follows
-            .take_while(|token| !is_negation(token))
-            .find(|token| matches!(token.kind, Kind::Content | Kind::Name))
-            .map(|token| token.text.clone())
+        let mut follows = tokens[at + 1..].iter().take(5).take_while(|token| !is_negation(token));
+        follows.find(is_predicate).map(|token| token.text.clone())
     };
     (0..tokens.len()).filter(|at| is_negation(&tokens[*at])).filter_map(denied).collect()
+}
+
+fn is_negation(token: &Token) -> bool {
+    token.kind == Kind::Word(WordClass::Negation)
 }
 
 pub(crate) fn compare(ask: &str, a: &str, b: &str) -> Verdict {
@@ -127,18 +135,20 @@ fn fresh<'a>(values: &[&'a Value], is_asked: impl Fn(&Value) -> bool) -> Vec<&'a
     values.iter().copied().filter(|value| !is_asked(value)).collect()
 }
 
-/// Negated predicates: one side denies what the other says.
+/// Negated predicates: one side denies what the other, which denies nothing, says. Where both deny something, the words
+/// may differ and the meaning not ("does not exist", "is not available"): that is undecided.
 fn negations(one: &Side, two: &Side) -> Option<Verdict> {
-    let only = |left: &Side, right: &Side| -> Vec<String> {
-        left.negated.iter().filter(|word| !right.negated.contains(word)).cloned().collect()
+    let denies_what_is_said = |left: &Side, right: &Side| {
+        let says = |word: &String| right.tokens.iter().any(|token| token.text == *word);
+        !right.tokens.iter().any(is_negation) && left.negated.iter().any(says)
     };
-    let (left, right) = (only(one, two), only(two, one));
-    let says = |side: &Side, word: &String| side.tokens.iter().any(|token| token.text == *word);
-    let is_denied = left.iter().any(|word| says(two, word)) || right.iter().any(|word| says(one, word));
-    match (left.is_empty(), right.is_empty()) {
+    if denies_what_is_said(one, two) || denies_what_is_said(two, one) {
+        return Some(Verdict::contradict(Cause::Negation));
+    }
+    let is_within = |left: &Side, right: &Side| left.negated.iter().all(|word| right.negated.contains(word));
+    match (is_within(one, two), is_within(two, one)) {
         (true, true) => None,
-        (false, false) => Some(Verdict::contradict(Cause::Negation)),
-        _ if is_denied => Some(Verdict::contradict(Cause::Negation)),
+        (false, false) => Some(Verdict::undecided(Cause::Negation)),
         _ => Some(Verdict::undecided(Cause::Superset("negation"))),
     }
 }
@@ -153,7 +163,7 @@ fn opposite(gap: &Gap, one: &Side, two: &Side) -> bool {
 /// Values that both sides hold, in another order.
 fn orders(one: &Side, two: &Side) -> Option<Cause> {
     let shared = |side: &Side, other: &Side| -> Vec<String> {
-        let keys: Vec<String> = other.slots.iter().map(|atom| atom.value.base_key()).collect();
+        let keys: HashSet<String> = other.slots.iter().map(|atom| atom.value.base_key()).collect();
         side.slots.iter().map(|atom| atom.value.base_key()).filter(|key| keys.contains(key)).collect()
     };
     (shared(one, two) != shared(two, one)).then_some(Cause::Order)

@@ -1,7 +1,7 @@
 //! Chinese answers of which at most one can be right.
 
 use super::asks_chinese::NAMES;
-use super::{Flips, Pairs, neighbours};
+use super::{Flips, Pairs, closed, neighbours};
 
 const AROUND: &[&str] = &[
     "{}",
@@ -103,7 +103,7 @@ pub(super) fn generate(pairs: &mut Pairs) {
     }
     words(pairs);
     names_and_order(pairs);
-    closed(pairs);
+    closed::chinese(pairs);
 }
 
 fn around(pairs: &mut Pairs, class: &'static str, left: &str, right: &str) {
@@ -276,34 +276,5 @@ fn names_and_order(pairs: &mut Pairs) {
             };
             pairs.add("steps", ASKS[0], &list(steps[i], steps[j]), &list(steps[j], steps[i]));
         }
-    }
-}
-
-fn closed(pairs: &mut Pairs) {
-    for (left, right) in [
-        ("是", "不是"),
-        ("可以", "不可以"),
-        ("能", "不能"),
-        ("对", "不对"),
-        ("42元", "43元"),
-        ("5公里", "5米"),
-        ("三天", "四天"),
-        ("选A", "选B"),
-        ("A和C", "A和D"),
-        ("北京", "上海"),
-        ("正面", "负面"),
-        ("下午3点", "上午3点"),
-        ("3月4日", "3月5日"),
-        ("可以", "这取决于您选择的套餐。"),
-        ("商店九点开门。", "抱歉，我无法回答这个问题。"),
-        ("可以刷卡。", "我不知道。"),
-        ("您可以在柜台刷卡支付，这很安全。", "You can pay by card at the desk and it is safe."),
-        (r#"{"城市": "北京"}"#, r#"{"城市": "上海"}"#),
-    ] {
-        pairs.add("closed", "请简短回答。", left, right);
-    }
-    for n in 1..40 {
-        pairs.add("closed", "多少？", &format!("{n}个月"), &format!("{}个月", n + 1));
-        pairs.add("closed", "多少钱？", &format!("{n}元"), &format!("{n}美元"));
     }
 }

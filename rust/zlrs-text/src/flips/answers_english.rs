@@ -1,7 +1,7 @@
 //! English answers of which at most one can be right.
 
 use super::asks_english::NAMES;
-use super::{Flips, Pairs, neighbours};
+use super::{Flips, Pairs, closed, neighbours};
 
 /// What stands around an answer: most of the words of both sides are the same.
 const AROUND: &[&str] = &[
@@ -16,7 +16,7 @@ pub(super) fn generate(pairs: &mut Pairs) {
     values(pairs);
     words(pairs);
     names_and_order(pairs);
-    closed(pairs);
+    closed::english(pairs);
 }
 
 /// Each pair in each surrounding.
@@ -395,62 +395,5 @@ fn names_and_order(pairs: &mut Pairs) {
                 pairs.add("steps", ASKS[0], &list(steps[i], steps[j]), &list(steps[j], steps[i]));
             }
         }
-    }
-}
-
-fn closed(pairs: &mut Pairs) {
-    for (left, right) in [
-        (r#"{"a": 1, "b": [1, 2]}"#, r#"{"a": 1, "b": [2, 1]}"#),
-        (r#"{"price": 1.10}"#, r#"{"price": 1.01}"#),
-        (r#"{"id": 10000000000000001}"#, r#"{"id": 10000000000000002}"#),
-        (r#"{"a": "x  y"}"#, r#"{"a": "x y"}"#),
-        (r#"{"ok": true}"#, r#"{"ok": false}"#),
-        (r#"{"a": null}"#, "{}"),
-        (r#"{"a": "1"}"#, r#"{"a": 1}"#),
-        (r#"{"ok": true}"#, "ok is true"),
-        ("[1, 2, 3]", "[1, 2]"),
-        ("```python\nreturn a - b\n```", "```python\nreturn b - a\n```"),
-        ("```\nif x:\n    y()\nz()\n```", "```\nif x:\n    y()\n    z()\n```"),
-        ("```sql\nSELECT a FROM t WHERE b > 5;\n```", "```sql\nSELECT a FROM t WHERE b >= 5;\n```"),
-        ("`git push`", "`git pull`"),
-        ("```\nprint('a  b')\n```", "```\nprint('a b')\n```"),
-        ("42", "43"),
-        ("42", "42%"),
-        ("5 km", "5 m"),
-        ("$5", "5"),
-        ("10²", "102"),
-        ("1.5 hours", "80 minutes"),
-        ("Yes", "No"),
-        ("Yes.", "No."),
-        ("True", "False"),
-        ("A", "B"),
-        ("(B)", "(C)"),
-        ("Option A", "Option D"),
-        ("A, C", "A, D"),
-        ("A", "Yes"),
-        ("Paris", "Rome"),
-        ("positive", "negative"),
-        ("42", "It depends on the plan that you have chosen."),
-        ("The store opens at nine.", "I'm sorry, but I can't help with that."),
-        ("You can pay by card.", "I don't know the answer to this question."),
-        ("You can pay by card at the desk and it is safe.", "您可以在柜台刷卡支付，这很安全。"),
-        (
-            "You can pay by card at the desk and it is safe.",
-            "Sie können am Schalter mit der Karte zahlen und es ist sicher.",
-        ),
-        ("2025-03-04", "2025-03-05"),
-        ("3 pm", "3 am"),
-        ("Yes", "是"),
-    ] {
-        pairs.add("closed", "Answer shortly.", left, right);
-    }
-    for n in 0..40 {
-        pairs.add("closed", "How many?", &format!("{n}"), &format!("{}", n + 1));
-        pairs.add(
-            "closed",
-            "Give JSON.",
-            &format!("{{\"count\": {n}, \"unit\": \"day\"}}"),
-            &format!("{{\"count\": {n}, \"unit\": \"hour\"}}"),
-        );
     }
 }

@@ -8,6 +8,7 @@ mod answers_chinese;
 mod answers_english;
 mod asks_chinese;
 mod asks_english;
+mod closed;
 mod limit;
 mod right_chinese;
 mod right_english;

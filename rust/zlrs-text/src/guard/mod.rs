@@ -6,6 +6,8 @@
 mod reason;
 mod side;
 
+use std::collections::HashMap;
+
 use crate::atoms::{Value, WordClass, is_superscript};
 use crate::lemma::Inflection;
 use crate::script::language;
@@ -211,12 +213,17 @@ fn order(one: &Side, two: &Side) -> Option<Refusal> {
             return Some(refusal);
         }
     }
-    let once = |list: &[&str], word: &str| list.iter().filter(|known| **known == word).count() == 1;
+    let counted = |list: &[&str]| {
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for word in list {
+            *counts.entry((*word).to_owned()).or_default() += 1;
+        }
+        counts
+    };
+    let counts = [counted(&left), counted(&right)];
     let shared = |list: &[&str]| -> Vec<String> {
-        list.iter()
-            .filter(|word| once(&left, word) && once(&right, word))
-            .map(|word| (*word).to_owned())
-            .collect()
+        let is_once = |word: &&&str| counts.iter().all(|counts| counts.get(**word) == Some(&1));
+        list.iter().filter(is_once).map(|word| (*word).to_owned()).collect()
     };
     same(Reason::Order, &shared(&left), &shared(&right))
 }
