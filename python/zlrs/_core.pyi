@@ -13,12 +13,14 @@ __all__ = [
     "Finished",
     "Generation",
     "Graph",
+    "GraphFiles",
     "Patterns",
     "Tokenizer",
     "build_info",
     "error_catalogue",
     "error_classes",
     "header_names",
+    "repeat_decision",
     "verify_audit",
 ]
 
@@ -338,8 +340,16 @@ class Graph:
     def withdraw(self, decision: Decision, now_ms: int, reason: str) -> None:
         """Make sure that the stored answer to this request is never served again; durable on return."""
 
-    def purge(self) -> int:
-        """Remove every entry; returns how many."""
+    def purge(self, what: str = "all", which: str = "") -> int:
+        """Remove entries; returns how many.
+
+        Args:
+            what: `all`, `tenant`, `scope`, `node`, `entry`, `written_before` or `expired`.
+            which: The name, 64 hexadecimal digits, or Unix milliseconds. ValueError when it is neither.
+        """
+
+    def pools(self) -> str:
+        """What trials have shown, by class, with the bound of each: a JSON array."""
 
     def flush(self) -> None:
         """Wait until everything settled before is committed and the audit log is signed."""
@@ -406,8 +416,37 @@ class Decision:
         """The media type of what `replay` gives."""
 
     @property
+    def recheck(self) -> bool:
+        """For a hit: ask upstream again, not on the client's time, and settle its answer with this decision."""
+
+    @property
     def age_ms(self) -> int | None:
         """For a hit, how old the stored answer is."""
 
     def replay(self) -> list[bytes]:
         """For a hit, what to send: one JSON body, or one piece per event. Empty for anything else."""
+
+@final
+class GraphFiles:
+    """The directory of a decision graph, looked at without opening the graph. Raises `CoreError`."""
+
+    def __new__(cls, path: str | PathLike[str]) -> GraphFiles:
+        """Name a directory and make sure that it holds a graph."""
+
+    def public_key(self) -> str:
+        """The key that entries and chains are signed with, 64 hexadecimal digits."""
+
+    def entries(self, prefix: str, limit: int) -> str:
+        """Entries whose key, node, scope or tenant begins with these digits, oldest first: a JSON array."""
+
+    def pools(self) -> str:
+        """As `Graph.pools`."""
+
+    def records(self, id: str) -> str:
+        """The audit records of a decision and about it: a JSON array."""
+
+    def verify(self) -> str:
+        """Check every signature, hash, seal and chain: a JSON object with counts and the faults by name."""
+
+def repeat_decision(body: str) -> tuple[str, str]:
+    """Make the decision of an audit record's body (JSON) again: what was recorded, what its inputs give now."""

@@ -74,6 +74,69 @@ class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     body_cache_bytes: Annotated[int, Meta(ge=0, le=1 << 50, description="answers kept in memory")] = 64 * _MIB
     read_deadline_ms: Annotated[int, Meta(ge=1, le=1000, description="longest lookup; past it a miss")] = 5
     audit: Annotated[bool, Meta(description="write decisions to the audit log beside the store")] = True
+    canonical: Annotated[
+        Literal["off", "shadow", "bounded"],
+        Meta(description="other wordings by the canonical rules: not used, compared, or served once proven"),
+    ] = "shadow"
+    preset: Annotated[
+        Literal["strict", "standard", "trial"],
+        Meta(description="wrong answers per hit that are accepted: 0.1 %, 0.5 %, 1 %"),
+    ] = "strict"
+    recheck: Annotated[bool, Meta(description="ask again for served answers; off for the engine itself")] = (
+        True
+    )
+    recheck_least_age_s: Annotated[
+        int, Meta(ge=0, le=_DAY_S, description="youngest answer that is asked for again")
+    ] = 60
+    recheck_every_s: Annotated[
+        int, Meta(ge=1, le=3600, description="longest an answer is served without being asked for again")
+    ] = 3600
+
+
+PurgeBy = Literal["all", "tenant", "scope", "node", "entry", "written_before", "expired"]
+
+
+class PoolClass(msgspec.Struct, frozen=True):
+    """Asks whose errors are counted together."""
+
+    route: str
+    kind: str
+    language: str
+    tenant: str
+    upstream: str
+    model: str
+
+
+class PoolProgress(msgspec.Struct, frozen=True):
+    """How far a class has come: `shadow`, `canary`, `ramp_quarter`, `ramp_half` or `full`."""
+
+    step: str
+    clean: int
+
+
+class PoolEvidence(msgspec.Struct, frozen=True):
+    """What a class has shown since its count began, and ever."""
+
+    trials: int
+    wrong: int
+    clean_run: int
+    alarm: float
+    progress: PoolProgress
+    since_ms: int
+    total_trials: int
+    causes: tuple[int, int, int, int]
+    """Wrong ones ever: merged wordings, stale answers, unstable answers, not known."""
+    restarts: int
+    demotions: int
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """A class with its bound on wrong answers per hit, which holds at every moment with 95 %."""
+
+    pool: str
+    class_: PoolClass = msgspec.field(name="class")
+    bound: float
+    evidence: PoolEvidence
 
 
 class Decision(Protocol):
@@ -85,7 +148,7 @@ class Decision(Protocol):
 
     @property
     def route(self) -> str:
-        """`same`; empty for a skipped request."""
+        """`same` or `canonical`; empty for a skipped request."""
 
     @property
     def reason(self) -> str:
@@ -118,6 +181,10 @@ class Decision(Protocol):
     @property
     def content_type(self) -> str:
         """The media type of what `replay` gives."""
+
+    @property
+    def recheck(self) -> bool:
+        """For a hit: ask upstream again, not on the client's time, and settle its answer with this one."""
 
     @property
     def age_ms(self) -> int | None:
@@ -154,13 +221,17 @@ class DecisionGraph:
         Args:
             section: The `[graph]` table. `path` is a directory, or `memory`; absent means
                 `$ZLRS_HOME/graph`, else `$XDG_DATA_HOME/zlrs/graph`.
-            credential_check: Off where whoever opens the graph is the upstream itself.
+            credential_check: Off where whoever opens the graph is the upstream itself: then nothing is
+                asked again either.
         """
         path = section.path or default_directory()
         settings = GraphSettings(
             ttl_s=max(1, round(section.ttl_seconds)),
             absent_temperature="eligible" if section.absent_temperature == "eligible" else "not_eligible",
             credential_check=credential_check,
+            recheck=credential_check,
+            canonical=section.canonical,
+            preset=section.preset,
         )
         return cls(None if path == MEMORY else path, settings)
 
@@ -196,7 +267,7 @@ class DecisionGraph:
         complete: bool,
         now_ms: int,
     ) -> str:
-        """Take in the upstream's answer: `stored`, or the reason why it is not kept.
+        """Take in the upstream's answer: `stored`, or the reason why it is not kept, or how a re-check ended.
 
         Call it for every answer to a forwarded request, from a thread: it blocks up to a second.
 
@@ -217,10 +288,18 @@ class DecisionGraph:
         except _core.CoreError as error:
             raise from_core(error) from None
 
-    def purge(self) -> int:
-        """Remove every entry; returns how many."""
+    def purge(self, what: PurgeBy = "all", which: str = "") -> int:
+        """Remove entries; returns how many.
+
+        Args:
+            what: By what they are chosen.
+            which: The name (64 hexadecimal digits), or Unix milliseconds for the last two.
+
+        Raises:
+            ValueError: `which` is not what `what` needs.
+        """
         try:
-            return self._core.purge()
+            return self._core.purge(what, which)
         except _core.CoreError as error:
             raise from_core(error) from None
 
@@ -238,6 +317,10 @@ class DecisionGraph:
     def stats(self) -> dict[str, int]:
         """Counters since opening and present sizes."""
         return self._core.stats()
+
+    def pools(self) -> list[Pool]:
+        """What comparisons have shown, by class, with the bound of each."""
+        return msgspec.json.decode(self._core.pools(), type=list[Pool])
 
     def notices(self) -> list[str]:
         """Lines for the operator's log since the last call: damage found, a store out of service."""
@@ -257,6 +340,103 @@ class DecisionGraph:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class StoredEntry(msgspec.Struct, frozen=True):
+    """The row of an entry, without its answer. Names are 64 hexadecimal digits."""
+
+    row: int
+    key: str
+    node: str
+    scope: str
+    tenant: str
+    route: str
+    created_ms: int
+    expires_ms: int
+    body_bytes: int
+    answer_hash: str
+    key_id: str
+    holds: bool
+    """Whether hash and signature hold."""
+
+
+class VerifyReport(msgspec.Struct, frozen=True):
+    """What a check of a graph's directory found. `named` are the first hundred faults."""
+
+    entries: int
+    pools: int
+    chains: int
+    records: int
+    dropped_records: int
+    open_chains: int
+    faults: int
+    named: list[str]
+    entries_ms: float
+    records_ms: float
+
+
+class GraphFiles:
+    """A graph's directory, looked at without opening the graph. A running graph is not disturbed.
+
+    Args:
+        path: The directory.
+
+    Raises:
+        APIError: There is no graph, or it cannot be read. Every method raises it too.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            self._core = _core.GraphFiles(path)
+        except _core.CoreError as error:
+            raise from_core(error) from None
+
+    def public_key(self) -> str:
+        """The key that entries and chains are signed with, 64 hexadecimal digits."""
+        return self._core.public_key()
+
+    def entries(self, prefix: str = "", limit: int = 1000) -> list[StoredEntry]:
+        """Entries whose key, node, scope or tenant begins with these hexadecimal digits, oldest first.
+
+        Reads every row.
+        """
+        try:
+            return msgspec.json.decode(self._core.entries(prefix, limit), type=list[StoredEntry])
+        except _core.CoreError as error:
+            raise from_core(error) from None
+
+    def pools(self) -> list[Pool]:
+        """What comparisons have shown, by class."""
+        try:
+            return msgspec.json.decode(self._core.pools(), type=list[Pool])
+        except _core.CoreError as error:
+            raise from_core(error) from None
+
+    def records(self, audit_id: str) -> list[dict[str, object]]:
+        """The audit records of a decision and about it."""
+        try:
+            return msgspec.json.decode(self._core.records(audit_id), type=list[dict[str, object]])
+        except _core.CoreError as error:
+            raise from_core(error) from None
+
+    def verify(self) -> VerifyReport:
+        """Check every signature, hash, seal and chain."""
+        try:
+            return msgspec.json.decode(self._core.verify(), type=VerifyReport)
+        except _core.CoreError as error:
+            raise from_core(error) from None
+
+
+def repeat(record: dict[str, object]) -> tuple[str, str]:
+    """Make the decision of an audit record again: what was recorded, and what its inputs give now.
+
+    Raises:
+        ConflictError: The record is not one of a decision, or is of another version.
+    """
+    try:
+        return _core.repeat_decision(msgspec.json.encode(record).decode())
+    except _core.CoreError as error:
+        raise from_core(error) from None
 
 
 def default_directory() -> Path:

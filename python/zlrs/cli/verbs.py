@@ -39,6 +39,7 @@ OWN = (
     Verb("models", "fetch, list, check and remove model files", _own("zlrs.cli.models")),
     Verb("systems", "print what zlrs consists of and what is real today", _own("zlrs.cli.systems")),
     Verb("config", "check and show the configuration", _own("zlrs.cli.config")),
+    Verb("graph", "look at, check and clear a decision graph", _own("zlrs.cli.graph")),
     Verb("audit", "check and read the audit log of a decision graph", _own("zlrs.cli.audit")),
     Verb("build-info", "print what this build is", _own("zlrs.cli.build_info")),
     Verb("version", "print the version", _own("zlrs.cli.version")),

@@ -100,6 +100,14 @@ class GraphSettings(Section, frozen=True):
         Meta(description="an absent temperature means 1.0 in both protocols, which is never served"),
     ] = "ineligible"
     ttl_seconds: Annotated[float, Meta(ge=1, le=2_592_000, description="life of a stored answer")] = 86_400.0
+    canonical: Annotated[
+        Literal["off", "shadow", "bounded"],
+        Meta(description="other wordings by the canonical rules: not used, compared, or served once proven"),
+    ] = "shadow"
+    preset: Annotated[
+        Literal["strict", "standard", "trial"],
+        Meta(description="wrong answers per hit that are accepted: 0.1 %, 0.5 %, 1 %"),
+    ] = "strict"
 
 
 class ProxySettings(Section, frozen=True):

@@ -21,11 +21,11 @@ pub fn route_of_code(code: u8) -> Option<Route> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Versions {
-    /// How an ask becomes a form; 0 is the wording itself.
+    /// How an ask becomes a form, and what keeps two asks apart whatever their forms.
     pub canon: u16,
     /// What is never stored or served.
     pub guards: u16,
-    /// When two answers agree; 0 is never.
+    /// When two answers agree.
     pub comparator: u16,
     /// How an answer is kept in the row's body.
     pub answer: u16,
@@ -33,7 +33,12 @@ pub struct Versions {
 
 impl Versions {
     /// The rules of this build.
-    pub const CURRENT: Self = Self { canon: 0, guards: 1, comparator: 0, answer: 1 };
+    pub const CURRENT: Self = Self {
+        canon: (zlrs_text::CANON_VERSION << 8 | zlrs_text::guard::GUARD_VERSION) as u16,
+        guards: 1,
+        comparator: zlrs_text::COMPARATOR_VERSION as u16,
+        answer: 1,
+    };
 
     /// Whether an entry written under `self` may be served by this build on a route. The *same* route depends
     /// neither on forms nor on the comparison of answers.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Mode, Preset};
+
 /// The highest temperature a limit may allow: above it two answers to one request are expected to differ.
 const TEMPERATURE_LIMIT_MAX: f64 = 0.1;
 const DAY_S: u64 = 86_400;
@@ -40,6 +42,7 @@ pub enum AbsentTemperature {
 /// Settings of a decision graph. Every field has a default, so `{}` is a whole file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each with its name")]
 pub struct Settings {
     /// Whether the *same* route serves and stores.
     pub same: bool,
@@ -68,6 +71,17 @@ pub struct Settings {
     pub read_deadline_ms: u64,
     /// Whether decisions are written to the audit log. Needs a directory.
     pub audit: bool,
+    /// Whether wordings that differ by the canonical rules only are compared, or served where their bound holds.
+    pub canonical: Mode,
+    /// The accepted rate of wrong answers per hit of the routes that need a proof.
+    pub preset: Preset,
+    /// Whether served answers are asked for again in the background. Off only where the graph's owner is the upstream
+    /// itself.
+    pub recheck: bool,
+    /// Youngest age at which an answer is asked for again, seconds, up to one day.
+    pub recheck_least_age_s: u64,
+    /// Longest time an answer is served without being asked for again, seconds, up to an hour.
+    pub recheck_every_s: u64,
 }
 
 impl Default for Settings {
@@ -86,6 +100,11 @@ impl Default for Settings {
             body_cache_bytes: 64 * MIB,
             read_deadline_ms: 5,
             audit: true,
+            canonical: Mode::Shadow,
+            preset: Preset::Strict,
+            recheck: true,
+            recheck_least_age_s: 60,
+            recheck_every_s: 3600,
         }
     }
 }
@@ -111,6 +130,8 @@ impl Settings {
             ("max_bytes", self.max_bytes, MIB, 1 << 50),
             ("body_cache_bytes", self.body_cache_bytes, 0, 1 << 50),
             ("read_deadline_ms", self.read_deadline_ms, 1, 1000),
+            ("recheck_least_age_s", self.recheck_least_age_s, 0, DAY_S),
+            ("recheck_every_s", self.recheck_every_s, 1, 3600),
         ];
         for (name, given, least, most) in whole {
             if !(least..=most).contains(&given) {

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
-use zlrs_graph::{Response, Settings, SettingsError};
+use zlrs_graph::{Digest, Response, Settings, SettingsError};
 use zlrs_store::{Decision, Graph, GraphRequest, Purge, StoreError};
 use zlrs_wire::replay::Form;
 
 use crate::error::{Catalogued, detached};
+use crate::graph_files::pools_json;
 
 /// Headers as every Python HTTP library has them.
 type Headers = Vec<(PyBackedBytes, PyBackedBytes)>;
@@ -90,9 +92,18 @@ impl PyGraph {
         detached(py, || self.graph.withdraw(&decision.decision, now_ms, reason))
     }
 
-    /// Removes every entry; returns how many.
-    fn purge(&self, py: Python<'_>) -> PyResult<u64> {
-        detached(py, || self.graph.purge(Purge::All))
+    /// Removes entries; returns how many. `what` is `all`, `tenant`, `scope`, `node`, `entry`, `written_before` or
+    /// `expired`; `which` the name of 64 hexadecimal digits, or the Unix milliseconds.
+    #[pyo3(signature = (what = "all", which = ""))]
+    fn purge(&self, py: Python<'_>, what: &str, which: &str) -> PyResult<u64> {
+        let what = purge_of(what, which)
+            .ok_or_else(|| PyValueError::new_err(format!("cannot purge {what} {which:?}")))?;
+        detached(py, || self.graph.purge(what))
+    }
+
+    /// What trials have shown, by class: a JSON array.
+    fn pools(&self, py: Python<'_>) -> String {
+        py.detach(|| pools_json(&self.graph.pools()))
     }
 
     /// Waits until everything settled before is committed and the audit log is signed.
@@ -121,6 +132,20 @@ impl PyGraph {
     }
 }
 
+fn purge_of(what: &str, which: &str) -> Option<Purge> {
+    let name = || Digest::from_hex(which);
+    Some(match what {
+        "all" => Purge::All,
+        "tenant" => Purge::Tenant(name()?),
+        "scope" => Purge::Scope(name()?),
+        "node" => Purge::Node(name()?),
+        "entry" => Purge::Entry(name()?),
+        "written_before" => Purge::WrittenBefore(which.parse().ok()?),
+        "expired" => Purge::Expired(which.parse().ok()?),
+        _ => return None,
+    })
+}
+
 fn slices(headers: &Headers) -> Vec<(&[u8], &[u8])> {
     headers.iter().map(|(name, value)| (&**name, &**value)).collect()
 }
@@ -139,7 +164,7 @@ impl PyDecision {
         self.decision.kind().name()
     }
 
-    /// `same`; empty for a skipped request.
+    /// `same` or `canonical`; empty for a skipped request.
     #[getter]
     fn route(&self) -> &'static str {
         self.decision.route().map_or("", |route| route.name())
@@ -191,6 +216,13 @@ impl PyDecision {
     #[getter]
     fn content_type(&self) -> &'static str {
         self.decision.form().content_type()
+    }
+
+    /// For a hit: whether upstream is to be asked again, not on the client's time, and its answer settled with this
+    /// decision.
+    #[getter]
+    fn recheck(&self) -> bool {
+        self.decision.recheck()
     }
 
     /// For a hit, how old the stored answer is.

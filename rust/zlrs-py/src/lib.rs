@@ -7,6 +7,7 @@ mod engine;
 mod error;
 mod generation;
 mod graph;
+mod graph_files;
 mod patterns;
 mod tokenizer;
 mod wire;
@@ -28,6 +29,8 @@ mod _core {
     use super::generation::{Delta, Finished, PyGeneration};
     #[pymodule_export]
     use super::graph::{PyDecision, PyGraph};
+    #[pymodule_export]
+    use super::graph_files::{PyGraphFiles, repeat_decision};
     #[pymodule_export]
     use super::patterns::PyPatterns;
     #[pymodule_export]

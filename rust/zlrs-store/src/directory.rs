@@ -34,6 +34,11 @@ impl Directory {
         self.path.join("graph.sqlite3")
     }
 
+    /// The evidence of the routes that need a proof. A file of its own: it outlives the answers it was gathered from.
+    pub fn evidence(&self) -> PathBuf {
+        self.path.join("evidence.sqlite3")
+    }
+
     /// The key file.
     pub fn key(&self) -> PathBuf {
         self.path.join("graph.key")

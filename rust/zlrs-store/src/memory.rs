@@ -120,6 +120,8 @@ impl Store for MemoryStore {
             Purge::Tenant(tenant) => content.remove_where(|entry| entry.tenant == tenant),
             Purge::Scope(scope) => content.remove_where(|entry| entry.scope == scope),
             Purge::Node(node) => content.remove_where(|entry| entry.node == node),
+            Purge::Entry(key) => content.remove_where(|entry| entry.key == key),
+            Purge::WrittenBefore(ms) => content.remove_where(|entry| entry.created_ms < ms),
             Purge::Expired(now_ms) => content.remove_where(|entry| entry.expires_ms <= now_ms),
         })
     }

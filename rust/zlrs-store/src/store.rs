@@ -48,6 +48,10 @@ pub enum Purge {
     Scope(Digest),
     /// All entries of a node.
     Node(Digest),
+    /// The entry of a key.
+    Entry(Digest),
+    /// Entries written before this Unix millisecond.
+    WrittenBefore(u64),
     /// Entries that had expired by this Unix millisecond.
     Expired(u64),
 }

@@ -1,12 +1,17 @@
 //! What was decided about one request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use zlrs_graph::{Digest, Outcome};
+use zlrs_graph::{Digest, Due, Outcome, Proposal, printed};
 use zlrs_wire::header::{Bound, DecisionKind, DecisionValue, Route, Stage};
 use zlrs_wire::replay::Form;
 use zlrs_wire::scope::NodeKey;
 use zlrs_wire::{Protocol, Reason, Refusal};
+
+use super::canonical::Canonical;
+use super::compare::FALSE_AGREE;
+use crate::Entry;
 
 /// Names of an eligible request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,12 @@ pub struct Decision {
     pub(super) audit: String,
     pub(super) pieces: Vec<Vec<u8>>,
     pub(super) age: Option<Duration>,
+    /// What the canonical route makes of it, where the *same* route has no answer.
+    pub(super) canonical: Option<Canonical>,
+    /// For a hit of the *same* route that is to be checked: why, and the answer that was served.
+    pub(super) check: Option<(Due, Arc<Entry>)>,
+    /// The ask, where a comparison may need it.
+    pub(super) ask: String,
 }
 
 impl Decision {
@@ -41,7 +52,7 @@ impl Decision {
 
     /// Over which route; none for a skipped request.
     pub fn route(&self) -> Option<Route> {
-        self.keys.map(|_| Route::Same)
+        self.keys.map(|_| if self.class().is_some() { Route::Canonical } else { Route::Same })
     }
 
     /// Why not, for what is no hit.
@@ -52,6 +63,22 @@ impl Decision {
     /// The node, for requests that have one. Equal nodes are requests that may wait for one upstream call.
     pub fn node(&self) -> Option<Digest> {
         self.keys.map(|keys| keys.node)
+    }
+
+    /// Whether the caller is to ask upstream again, not on the client's time, and to settle the answer with this
+    /// decision: what was served may have changed.
+    pub fn recheck(&self) -> bool {
+        match &self.canonical {
+            Some(canonical) => canonical.proposal == Proposal::Serve { recheck: true },
+            None => self.check.is_some(),
+        }
+    }
+
+    /// The canonical route's part, where the decision is about it: a hit, or a trial.
+    fn class(&self) -> Option<&Canonical> {
+        self.canonical
+            .as_ref()
+            .filter(|canonical| matches!(canonical.proposal, Proposal::Serve { .. } | Proposal::Trial))
     }
 
     /// The protocol, for requests that are understood.
@@ -86,6 +113,18 @@ impl Decision {
 
     /// The value of `X-ZLRS-Decision`.
     pub fn header(&self) -> String {
+        if let Some(canonical) = self.class() {
+            let standing = &canonical.inputs.standing;
+            return DecisionValue {
+                route: self.route(),
+                node: Some(NodeKey(canonical.node.0)),
+                stage: Some(standing.step.stage()),
+                bound: Some(Bound::Rate(printed(standing.upper(), FALSE_AGREE))),
+                trials: Some((standing.trials, standing.wrong)),
+                ..DecisionValue::new(self.kind())
+            }
+            .to_string();
+        }
         let is_hit = self.kind() == DecisionKind::Hit;
         DecisionValue {
             route: self.route(),

@@ -1,8 +1,14 @@
 //! The graph at work: decisions, a store, credentials, an audit log. Everything that varies comes in: time, requests,
 //! answers. A store that cannot be used never stops a request; the graph then decides "skipped" and says why.
 
+mod canonical;
+mod compare;
 mod decision;
+mod envelope;
+mod recheck;
+mod rechecks;
 mod record;
+mod replay;
 mod request;
 mod settle;
 
@@ -12,13 +18,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use zlrs_graph::{Credential, Credentials, Digest, Settings};
+use zlrs_text::Extractor;
 use zlrs_wire::scope::Secret;
 
 pub use decision::Decision;
+pub use replay::{Repeated, ReplayError, repeat};
 pub use request::GraphRequest;
 pub use settle::Settled;
 
+use rechecks::Rechecks;
+
 use crate::audit::Audit;
+use crate::evidence::{Evidence, LabelledPool};
 use crate::notices::Notices;
 use crate::secrets::Secrets;
 use crate::{Directory, Limits, MemoryStore, Purge, SqliteStore, Store, StoreError};
@@ -30,6 +41,15 @@ struct Counts {
     skipped: AtomicU64,
     stored: AtomicU64,
     refused: AtomicU64,
+    canonical_hits: AtomicU64,
+    learned: AtomicU64,
+    trials: AtomicU64,
+    trials_wrong: AtomicU64,
+    rechecks_due: AtomicU64,
+    rechecks_agreed: AtomicU64,
+    rechecks_contradicted: AtomicU64,
+    rechecks_undecided: AtomicU64,
+    rechecks_inconclusive: AtomicU64,
 }
 
 /// A decision graph. All methods may be called from any thread.
@@ -42,6 +62,15 @@ pub struct Graph {
     credential_key: [u8; 32],
     /// Keys hashes of answers in the audit log: an answer like "yes" is easily guessed from a plain one.
     audit_key: [u8; 32],
+    /// Keys canonical entries, names of pools, draws.
+    form_key: [u8; 32],
+    evidence_key: [u8; 32],
+    wording_key: [u8; 32],
+    draw_key: [u8; 32],
+    /// Finds the values in asks.
+    extractor: Extractor,
+    evidence: Evidence,
+    rechecks: Rechecks,
     store: Option<Box<dyn Store>>,
     audit: Option<Audit>,
     /// Why it was never in service.
@@ -69,19 +98,27 @@ impl Graph {
                 secrets: Arc::new(Secrets::ephemeral()?),
                 store: Box::new(MemoryStore::new(settings.max_entries, settings.max_bytes)),
                 audit: None,
+                evidence: Evidence::memory(),
             }),
         };
-        let (secrets, store, audit, unusable) = match opened {
-            Ok(Parts { secrets, store, audit }) => (secrets, Some(store), audit, None),
+        let (secrets, store, audit, evidence, unusable) = match opened {
+            Ok(Parts { secrets, store, audit, evidence }) => (secrets, Some(store), audit, evidence, None),
             Err(error) => {
                 notices.push(format!("the graph is bypassed: {error}"));
-                (Arc::new(Secrets::ephemeral()?), None, None, Some(error.to_string()))
+                (Arc::new(Secrets::ephemeral()?), None, None, Evidence::memory(), Some(error.to_string()))
             }
         };
         Ok(Self {
             scope_secret: Secret::new(secrets.derived("scope")),
             credential_key: secrets.derived("credential"),
             audit_key: secrets.derived("audit"),
+            form_key: secrets.derived("form"),
+            wording_key: secrets.derived("wording"),
+            evidence_key: secrets.derived("evidence"),
+            draw_key: secrets.derived("draw"),
+            extractor: Extractor::default(),
+            evidence,
+            rechecks: Rechecks::new(&settings),
             settings,
             secrets,
             store,
@@ -144,6 +181,7 @@ impl Graph {
         // A clock that was set back must not leave the entry outside.
         let at_ms = now_ms.max(self.latest_ms.load(Ordering::Relaxed));
         store.tombstone(&keys.entry, at_ms, reason)?;
+        self.withdraw_form(keys, &decision.ask, at_ms)?;
         self.add_record(&record::withdrawn(decision, reason));
         Ok(())
     }
@@ -167,6 +205,15 @@ impl Graph {
             ("skipped", count(&self.counts.skipped)),
             ("stored", count(&self.counts.stored)),
             ("refused", count(&self.counts.refused)),
+            ("canonical_hits", count(&self.counts.canonical_hits)),
+            ("learned", count(&self.counts.learned)),
+            ("trials", count(&self.counts.trials)),
+            ("trials_wrong", count(&self.counts.trials_wrong)),
+            ("rechecks_due", count(&self.counts.rechecks_due)),
+            ("rechecks_agreed", count(&self.counts.rechecks_agreed)),
+            ("rechecks_contradicted", count(&self.counts.rechecks_contradicted)),
+            ("rechecks_undecided", count(&self.counts.rechecks_undecided)),
+            ("rechecks_inconclusive", count(&self.counts.rechecks_inconclusive)),
             ("entries", store.entries),
             ("bytes", store.bytes),
             ("cached_bodies", store.cached_bodies),
@@ -188,6 +235,11 @@ impl Graph {
     /// Takes the lines for the operator's log that have come up since.
     pub fn notices(&self) -> Vec<String> {
         self.notices.take()
+    }
+
+    /// What trials have shown, by class.
+    pub fn pools(&self) -> Vec<LabelledPool> {
+        self.evidence.pools()
     }
 
     /// The audit log's file, where there is one.
@@ -230,6 +282,7 @@ struct Parts {
     secrets: Arc<Secrets>,
     store: Box<dyn Store>,
     audit: Option<Audit>,
+    evidence: Evidence,
 }
 
 fn open_directory(
@@ -251,5 +304,7 @@ fn open_directory(
         .audit
         .then(|| Audit::open(&directory.audit(), &secrets, notices.clone(), now_ms))
         .transpose()?;
-    Ok(Parts { secrets, store: Box::new(store), audit })
+    let evidence =
+        Evidence::open(&directory.evidence(), secrets.derived("evidence rows"), notices.clone(), now_ms)?;
+    Ok(Parts { secrets, store: Box::new(store), audit, evidence })
 }

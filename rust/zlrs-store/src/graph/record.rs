@@ -1,10 +1,11 @@
 //! Bodies of audit records. Keyed hashes stand for tenants, scopes and answers; no text of a request is in them.
 
 use serde_json::{Value, json};
-use zlrs_graph::{Digest, EntryFacts, Inputs, LookupFacts, Route};
+use zlrs_graph::{Agreement, Digest, EntryFacts, Inputs, LookupFacts, Pool, ProposalInputs, Route};
 use zlrs_wire::replay::Form;
 use zlrs_wire::{Protocol, Refusal};
 
+use super::canonical::Canonical;
 use super::{Decision, Settled};
 use crate::Entry;
 
@@ -27,6 +28,19 @@ pub(super) fn decided(decision: &Decision, inputs: &Inputs, audit_key: &[u8; 32]
         body["node"] = json!(keys.node.to_hex());
         body["entry"] = json!(keys.entry.to_hex());
     }
+    if let Some(canonical) = &decision.canonical {
+        let base = recordable(&canonical.inputs.base, audit_key);
+        body["canonical"] = json!({
+            "node": canonical.node.to_hex(),
+            "entry": canonical.entry.to_hex(),
+            "pool": canonical.stored.as_ref().map(|stored| stored.pool.to_hex()),
+            "proposal": canonical.proposal,
+            "inputs": serde_json::to_value(ProposalInputs { base, ..canonical.inputs.clone() }).unwrap_or_default(),
+        });
+    }
+    if let Some((due, _)) = &decision.check {
+        body["recheck"] = json!(due.name());
+    }
     body
 }
 
@@ -46,7 +60,7 @@ pub(super) fn stored(decision: &Decision, status: u16, entry: &Entry, audit_key:
 /// An answer that was not.
 pub(super) fn refused(decision: &Decision, status: u16, settled: &Settled) -> Value {
     let reason = match settled {
-        Settled::Stored => None,
+        Settled::Stored | Settled::Rechecked(_) => None,
         Settled::Refused(refusal) => Some(name_of(refusal)),
     };
     json!({
@@ -55,6 +69,38 @@ pub(super) fn refused(decision: &Decision, status: u16, settled: &Settled) -> Va
         "status": status,
         "outcome": "refused",
         "reason": reason,
+    })
+}
+
+/// A served or stored answer beside a fresh one, over the canonical route.
+pub(super) fn trial(
+    decision: &Decision,
+    canonical: &Canonical,
+    name: &Digest,
+    agreement: Agreement,
+    was_served: bool,
+    pool: &Pool,
+) -> Value {
+    json!({
+        "kind": "trial",
+        "decision": decision.audit,
+        "node": canonical.node.to_hex(),
+        "pool": name.to_hex(),
+        "agreement": agreement.name(),
+        "served": was_served,
+        "trials": pool.trials,
+        "wrong": pool.wrong,
+        "step": pool.progress.step,
+    })
+}
+
+/// A served answer of the *same* route beside a fresh one; no agreement where the upstream gave none to compare.
+pub(super) fn rechecked(decision: &Decision, status: u16, agreement: Option<Agreement>) -> Value {
+    json!({
+        "kind": "recheck",
+        "decision": decision.audit,
+        "status": status,
+        "agreement": agreement.map(Agreement::name),
     })
 }
 

@@ -1,17 +1,21 @@
 //! From a request to its decision.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zlrs_graph::{Digest, Inputs, LookupFacts, Outcome, check_body, check_headers, decide};
+use zlrs_graph::{
+    Digest, Inputs, LookupFacts, Outcome, Proposal, check_body, check_headers, decide, propose,
+};
 use zlrs_wire::replay::{Form, Fresh, replay};
 use zlrs_wire::scope::{ScopeInput, ScopeKey, node_key, request_key, scope_key, tenant_key};
 use zlrs_wire::{Protocol, Reason, Refusal, RequestView};
 
+use super::canonical::{Question, render_canonical};
 use super::decision::{Decision, Keys};
 use super::{Graph, record};
+use crate::Lookup;
 use crate::random::{record_id, uuid_v7};
-use crate::{Entry, Lookup};
 
 /// The form of an ask on the *same* route is the ask itself: version 0 of the canonical rules.
 const WORDING_ITSELF: u32 = 0;
@@ -48,6 +52,7 @@ impl Graph {
         let who = Digest::keyed(&self.credential_key, [tenant.0.as_slice(), request.upstream.as_bytes()]);
         let understood = self.understand(request);
         let store = self.in_service();
+        let mut scope = None;
         let keys = match (&understood.refusal, &understood.view) {
             (None, Some(view)) => {
                 let input = ScopeInput {
@@ -59,7 +64,8 @@ impl Graph {
                     headers: request.headers,
                     factors: &[],
                 };
-                Some(self.keys(&scope_key(&self.scope_secret, &input, view), Digest(tenant.0), view))
+                let scope = scope.insert(scope_key(&self.scope_secret, &input, view));
+                Some(self.keys(scope, Digest(tenant.0), view))
             }
             _ => None,
         };
@@ -87,7 +93,7 @@ impl Graph {
         let mut age = None;
         if let (Outcome::Hit, Lookup::Found(entry), Some(protocol)) = (&outcome, &lookup, understood.protocol)
         {
-            match render(protocol, entry, form, now_ms) {
+            match render(protocol, &entry.body, form, now_ms) {
                 Ok(rendered) => {
                     pieces = rendered;
                     age = Some(Duration::from_millis(now_ms.saturating_sub(entry.created_ms)));
@@ -97,6 +103,48 @@ impl Graph {
                     outcome = decide(&inputs);
                 }
             }
+        }
+        let id = record_id("aud", now_ms).unwrap_or_default();
+        let ask = understood.view.as_ref().and_then(|view| view.ask.as_deref()).unwrap_or("");
+        let mut canonical = None;
+        if let (Outcome::Miss(refusal), Some(scope), Some(protocol), Some(view)) =
+            (&outcome, &scope, understood.protocol, &understood.view)
+            && matches!(refusal.reason, Reason::NoEntry | Reason::Expired)
+        {
+            canonical = self.consider(&Question {
+                protocol,
+                scope,
+                tenant: Digest(tenant.0),
+                upstream: request.upstream,
+                model: &view.model,
+                ask,
+                base: &inputs,
+                request_id: &id,
+            });
+        }
+        if let (Some(canonical), Some(protocol)) = (&mut canonical, understood.protocol)
+            && matches!(canonical.proposal, Proposal::Serve { .. })
+        {
+            match render_canonical(protocol, canonical, form, now_ms) {
+                Ok((rendered, created_ms)) => {
+                    pieces = rendered;
+                    age = Some(Duration::from_millis(now_ms.saturating_sub(created_ms)));
+                    outcome = Outcome::Hit;
+                    self.counts.canonical_hits.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(refusal) => {
+                    canonical.inputs.base.unfit = Some(refusal);
+                    canonical.proposal = propose(&canonical.inputs);
+                }
+            }
+        }
+        let mut check = None;
+        if let (Outcome::Hit, None, Lookup::Found(entry)) = (&outcome, &canonical, &lookup)
+            && self.settings.recheck
+            && let Some(due) = self.rechecks.hit(&entry.key, entry.created_ms, now_ms)
+        {
+            self.counts.rechecks_due.fetch_add(1, Ordering::Relaxed);
+            check = Some((due, Arc::clone(entry)));
         }
         let counter = match outcome {
             Outcome::Hit => &self.counts.hits,
@@ -110,16 +158,17 @@ impl Graph {
             who,
             protocol: understood.protocol,
             form,
-            model: understood.view.map_or_else(String::new, |view| view.model.into_owned()),
+            model: understood.view.as_ref().map_or_else(String::new, |view| view.model.clone().into_owned()),
             asked_ms: now_ms,
             audit: String::new(),
             pieces,
             age,
+            ask: if keys.is_some() { ask.to_owned() } else { String::new() },
+            canonical,
+            check,
         };
         // Without random bytes there is no id, and the decision goes unrecorded rather than unanswered.
-        if self.audit.is_some()
-            && let Ok(id) = record_id("aud", now_ms)
-        {
+        if self.audit.is_some() && !id.is_empty() {
             decision.audit = id;
             self.add_record(&record::decided(&decision, &inputs, &self.audit_key));
         }
@@ -154,7 +203,12 @@ impl Graph {
     }
 }
 
-fn render(protocol: Protocol, entry: &Entry, form: Form, now_ms: u64) -> Result<Vec<Vec<u8>>, Refusal> {
+pub(super) fn render(
+    protocol: Protocol,
+    message: &[u8],
+    form: Form,
+    now_ms: u64,
+) -> Result<Vec<Vec<u8>>, Refusal> {
     let unique = uuid_v7(now_ms).map_err(|_| Refusal::new(Reason::StoreUnavailable, "random"))?;
-    replay(protocol, &entry.body, form, Fresh { unique: *unique.as_bytes(), created_s: now_ms / 1000 })
+    replay(protocol, message, form, Fresh { unique: *unique.as_bytes(), created_s: now_ms / 1000 })
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zlrs_graph::{Outcome, Response, Route, storable};
+use zlrs_graph::{Agreement, Outcome, Response, Route, storable};
 use zlrs_wire::{Reason, Refusal};
 
 use super::decision::Keys;
@@ -18,15 +18,20 @@ const COMMIT_WAIT: Duration = Duration::from_secs(1);
 pub enum Settled {
     /// Committed: the next equal request may be a hit.
     Stored,
+    /// A served answer was compared with a fresh one; none where the upstream gave none that could be.
+    Rechecked(Option<Agreement>),
     /// Not kept, and why.
     Refused(Refusal),
 }
 
 impl Settled {
-    /// `stored`, or the reason.
+    /// `stored`, `recheck_` and how it ended, or the reason.
     pub fn name(&self) -> String {
         match self {
             Self::Stored => "stored".to_owned(),
+            Self::Rechecked(agreement) => {
+                format!("recheck_{}", agreement.map_or("inconclusive", Agreement::name))
+            }
             Self::Refused(refusal) => refusal.header_value(),
         }
     }
@@ -38,6 +43,10 @@ impl Graph {
     /// allows it. `now_ms` is when the answer ended. Blocks up to a second; call it from a thread of its own.
     pub fn settle(&self, decision: &Decision, response: &Response<'_>, now_ms: u64) -> Settled {
         self.note_time(now_ms);
+        if decision.outcome == Outcome::Hit && decision.recheck() {
+            self.note_credential(&decision.who, response.status, decision.asked_ms);
+            return self.recheck(decision, response, now_ms);
+        }
         if decision.outcome == Outcome::Hit {
             // Nothing was forwarded; the graph's own answer proves nothing.
             return Settled::Refused(Refusal::whole(Reason::UpstreamReplay));
@@ -81,7 +90,11 @@ impl Graph {
             expires_ms: now_ms.saturating_add(self.settings.ttl_s * 1000),
             body,
         };
+        if let Some(canonical) = &decision.canonical {
+            self.learn(decision, keys, canonical, &draft.body, now_ms);
+        }
         let entry = Entry::seal(draft, &self.secrets);
+        self.rechecks.begin(&entry.key);
         match store.put(entry.clone(), COMMIT_WAIT) {
             Ok(Written::Committed) => Ok(entry),
             Ok(Written::Superseded) => Err(Refusal::whole(Reason::Tombstoned)),

@@ -21,6 +21,7 @@ use crossbeam_channel::{RecvTimeoutError, Sender, TrySendError, bounded};
 use zlrs_graph::{Digest, LookupFacts};
 
 pub use index::Index;
+pub(crate) use reader::entry_of;
 pub use schema::{SCHEMA_VERSION, SetAside};
 
 use crate::notices::Notices;

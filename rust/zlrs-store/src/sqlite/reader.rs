@@ -294,7 +294,7 @@ enum Found {
 }
 
 /// None when a column has another type or length than we write: damage that SQLite itself cannot see.
-fn entry_of(row: &Row<'_>) -> Option<Entry> {
+pub fn entry_of(row: &Row<'_>) -> Option<Entry> {
     let digest = |column: usize| Digest::from_slice(row.get_ref(column).ok()?.as_blob().ok()?);
     Some(Entry {
         key: digest(0)?,

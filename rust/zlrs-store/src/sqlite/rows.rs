@@ -75,6 +75,10 @@ pub fn write_purge(transaction: &Transaction<'_>, what: &Purge) -> rusqlite::Res
             transaction.execute("DELETE FROM entries WHERE scope = ?1", [scope.as_bytes()])?
         }
         Purge::Node(node) => transaction.execute("DELETE FROM entries WHERE node = ?1", [node.as_bytes()])?,
+        Purge::Entry(key) => transaction.execute("DELETE FROM entries WHERE key = ?1", [key.as_bytes()])?,
+        Purge::WrittenBefore(ms) => {
+            transaction.execute("DELETE FROM entries WHERE created_ms < ?1", [signed(*ms)])?
+        }
         Purge::Expired(now_ms) => {
             transaction.execute("DELETE FROM entries WHERE expires_ms <= ?1", [signed(*now_ms)])?
         }
