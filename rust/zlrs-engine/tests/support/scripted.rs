@@ -76,7 +76,11 @@ pub struct Scripted {
     pub shape: Shape,
     /// Held shut, a step waits: for the gate, or for its interruption.
     pub gate: Arc<Gate>,
+    /// Number of the step before which the gate shuts by itself.
+    pub shut_after: usize,
     pub recovered: Arc<AtomicUsize>,
+    /// Scripts in the order in which their prompts were computed, and the most sequences with rows in one step.
+    pub log: Arc<Mutex<(Vec<u32>, usize)>>,
 }
 
 pub const SHAPE: Shape =
@@ -91,7 +95,9 @@ impl Scripted {
             logits: Vec::new(),
             shape: SHAPE,
             gate,
+            shut_after: usize::MAX,
             recovered: Arc::default(),
+            log: Arc::default(),
             memory: HashMap::new(),
         }
     }
@@ -103,8 +109,9 @@ impl Backend for Scripted {
     }
 
     fn step(&mut self, plan: &Plan, interrupt: &dyn Fn() -> bool) -> Result<&[f32], BackendError> {
-        self.gate.steps.fetch_add(1, Ordering::SeqCst);
+        let step = self.gate.steps.fetch_add(1, Ordering::SeqCst) + 1;
         let mut open = self.gate.open.lock().unwrap();
+        *open &= step != self.shut_after;
         while !*open {
             if interrupt() {
                 self.gate.interrupted.store(true, Ordering::SeqCst);
@@ -121,6 +128,13 @@ impl Backend for Scripted {
                 }
             }
         }
+        let mut sequences: Vec<u32> = plan.rows().iter().map(|row| row.sequence).collect();
+        sequences.dedup();
+        let first = plan.rows().iter().filter(|row| row.position == 0).map(|row| row.token);
+        let mut log = self.log.lock().unwrap();
+        log.0.extend(first);
+        log.1 = log.1.max(sequences.len());
+        drop(log);
         for row in plan.rows() {
             let position = row.position as usize;
             let blocks = plan.blocks_of(row.sequence);
