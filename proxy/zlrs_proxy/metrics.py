@@ -135,6 +135,11 @@ class Metrics:
             "Asks that waited for the same ask under way, by how it ended.",
             {"outcome": ("stored", "not_stored", "lost", "timeout")},
         )
+        self.rechecks = Counter(
+            "zlrs_proxy_rechecks_total",
+            "Hits that were due for a check against upstream; left_out: past the limit.",
+            {"outcome": ("made", "left_out")},
+        )
         self.malformed = Counter("zlrs_proxy_malformed_total", "What came in and was not HTTP.", {})
         self.retries = Counter(
             "zlrs_proxy_retries_total",
@@ -196,6 +201,7 @@ class Metrics:
             self.upstream_errors,
             self.clients_gone,
             self.followers,
+            self.rechecks,
             self.malformed,
             self.retries,
             self.limited,

@@ -180,6 +180,8 @@ class Pipeline:
             exchange.verdict = Verdict("skipped", "skipped;reason=store_corrupt", verdict.audit)
         else:
             exchange.first_byte()
+            if verdict.decision.recheck:
+                self._upward.recheck(exchange, body)
             if self._accounts.is_on:
                 self._accounts.replayed(exchange, body.held, response.whole or b"")
         return response

@@ -109,6 +109,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     settle_queue_limit: Annotated[int, Meta(ge=1)] = 256
     fill_limit: Annotated[int, Meta(ge=0)] = 8
     """Background calls upstream that may run at once for `X-ZLRS-Cache-Only` misses."""
+    recheck_limit: Annotated[int, Meta(ge=0)] = 8
+    """Background calls upstream that may run at once to check served answers; 0 checks none."""
 
     header_seconds: Seconds = 10.0
     """From the first byte of a request (or the start of a connection) to the end of its headers."""

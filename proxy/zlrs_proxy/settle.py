@@ -22,6 +22,11 @@ _LOG = logging.getLogger("zlrs_proxy")
 STORED = "stored"
 
 
+def is_read(decision: Decision) -> bool:
+    """Whether the graph looks at the answer itself: to keep it, or to compare it with what was served."""
+    return decision.kind == "miss" or decision.recheck
+
+
 class Settler:
     """One worker thread in front of the graph's writer.
 

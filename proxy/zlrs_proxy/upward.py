@@ -63,6 +63,7 @@ class Upward:
         self._metrics = metrics
         self._flights = flights
         self._fills = 0
+        self._rechecks = 0
         self.open_calls = 0
         """Calls upstream that have not ended."""
 
@@ -171,6 +172,23 @@ class Upward:
                 )
                 message += "; it is being fetched"
         return Refusal(CacheOnlyMissError(f"{message}."), headers=(("x-should-retry", "false"),))
+
+    def recheck(self, exchange: Exchange, body: Body) -> None:
+        """Ask upstream again for what the graph has just answered: on the side, for the graph alone.
+
+        The same request goes out once more, with the caller's own credentials. Past the limit it is left out;
+        the graph then asks for it again at a later hit.
+        """
+        if self._rechecks >= self._settings.recheck_limit or self._health.phase is Phase.DRAINING:
+            self._metrics.rechecks.add("left_out")
+            return
+        self._rechecks += 1
+        self._metrics.rechecks.add("made")
+        call = self._call(exchange, body, None, None)
+        self._background.spawn(call.carry()).add_done_callback(self._rechecked)
+
+    def _rechecked(self, _task: asyncio.Task[None]) -> None:
+        self._rechecks -= 1
 
     def _filled(self, _task: asyncio.Task[None]) -> None:
         self._fills -= 1

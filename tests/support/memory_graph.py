@@ -21,6 +21,7 @@ class MemoryDecision:
     content_type: str = ""
     pieces: list[bytes] = field(default_factory=list)
     key: str = ""
+    recheck: bool = False
 
     def replay(self) -> list[bytes]:
         """The answer in the form asked for."""
