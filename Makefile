@@ -6,7 +6,7 @@ TEST_MODEL := smollm2-135m-instruct-q4_1
 DEMO_MODEL ?= qwen2.5-coder-0.5b-instruct-q4_k_m
 BENCH_MODELS = smollm2-135m-instruct-q4_1 $(DEMO_MODEL) qwen2.5-coder-1.5b-instruct-q4_k_m gemma-3-270m-q4_k_m
 
-.PHONY: help setup run test test-rust test-python lint format bench bench-engine docs wheel lock exactness conformance clean
+.PHONY: help setup run test test-rust test-python lint format bench bench-engine bench-serve docs wheel lock exactness conformance clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | column -t -s '|'
@@ -50,6 +50,10 @@ bench-engine: setup  ## The engine beside llama.cpp, mistral.rs, candle (QUICK=1
 	@for model in $(BENCH_MODELS); do $(BIN)/zlrs models pull $$model || exit 1; done
 	@cd benches && ../$(BIN)/python -m engine $(if $(QUICK),--quick)
 
+bench-serve: setup  ## A shared prefix warm and cold, and many clients beside llama-server (ten minutes)
+	@$(BIN)/zlrs models pull $(DEMO_MODEL)
+	@$(BIN)/python benches/serve.py --model $(DEMO_MODEL)
+
 docs: setup  ## Regenerate the reference pages
 	@$(BIN)/python scripts/generate_docs.py
 	@ZLRS_WRITE_DOCS=1 cargo test --release --locked --quiet -p zlrs-wire --test catalogue >/dev/null
@@ -61,6 +65,7 @@ wheel: setup  ## Both distributions for publishing, in dist/
 	@ls -l dist
 
 exactness: setup  ## The long suites of exactness (tier T2)
+	@$(BIN)/zlrs models pull $(TEST_MODEL)
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)
 	@$(BIN)/python -m pytest -q -m t2 tests/exactness
 
