@@ -20,6 +20,8 @@ _TARGET = re.compile(r"/[\x21\x22\x24-\x7e]*\Z|/\Z")
 _DOT_SEGMENT = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|\Z)", re.IGNORECASE)
 _VIA_OURS = re.compile(rb"(?:^|,)\s*1\.[01]\s+zlrs\s*(?=,|\Z)")
 _VIA_LIMIT = 5
+_HOST_LENGTH = len(b"host")
+_GOOD_HOSTS = 64
 _VERSIONS = frozenset({(1, 0), (1, 1)})
 _LOOPBACK_NAMES = frozenset({"localhost"})
 
@@ -80,6 +82,8 @@ class HostRule:
         self._names = {name.lower() for name in settings.allowed_hosts} | _LOOPBACK_NAMES
         self._bound = settings.host.lower().strip("[]")
         self._beyond_loopback = not is_loopback(settings.host)
+        self._good: set[bytes] = set()
+        """Values that were checked and are served."""
 
     def check(self, headers: RawHeaders) -> None:
         """One `Host`, and one that is meant for us.
@@ -87,12 +91,13 @@ class HostRule:
         Raises:
             Refusal: None or several (400), or a name that is not on the list (421).
         """
-        values = [value for name, value in headers if name.lower() == b"host"]
-        if len(values) != 1:
-            raise invalid(f"A request needs exactly one Host header, this one has {len(values)}.", close=True)
-        if self._any:
+        count = sum(len(name) == _HOST_LENGTH and name.lower() == b"host" for name, _ in headers)
+        if count != 1:
+            raise invalid(f"A request needs exactly one Host header, this one has {count}.", close=True)
+        value = value_of(headers, b"host") or b""
+        if self._any or value in self._good:
             return
-        host = _host_name(values[0].decode("latin-1"))
+        host = _host_name(value.decode("latin-1"))
         if host is None or not self._known(host):
             raise invalid(
                 "This sidecar does not serve the name in the Host header.",
@@ -100,6 +105,8 @@ class HostRule:
                 suggestion="Add it to proxy.allowed_hosts or start with --allowed-host NAME.",
                 close=True,
             )
+        if len(self._good) < _GOOD_HOSTS:
+            self._good.add(value)
 
     def _known(self, host: str) -> bool:
         if host in self._names or host == self._bound:
@@ -137,6 +144,8 @@ def refuse_loops(headers: RawHeaders) -> None:
     Raises:
         Refusal: `Via` names us five times.
     """
+    if value_of(headers, b"via") is None:
+        return
     hops = sum(len(_VIA_OURS.findall(value)) for name, value in headers if name.lower() == b"via")
     if hops >= _VIA_LIMIT:
         raise Refusal(

@@ -65,6 +65,18 @@ class Body:
             return True
         if self.length is not None and self.length > up_to:
             return False
+        if self._content.is_eof() and self._content.exception() is None and self._count == 0:
+            # All has arrived: no wait, no deadline.
+            self.held = self._content.read_nowait()
+            self._count = len(self.held)
+            if self._count > self._limit:
+                self.failure = too_large(self._limit, None)
+                raise self.failure
+            self.complete = True
+            if self._count <= up_to:
+                return True
+            self.complete = False
+            return False
         pieces: list[bytes] = []
         while self._count <= up_to:
             piece = await self._piece()

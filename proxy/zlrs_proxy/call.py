@@ -32,6 +32,7 @@ class Call:
         tap: Gets a copy.
         idle_seconds: Longest silence in the middle of an answer.
         ended: Called once, with whether the answer is whole. The tap has its status, 0 when none came.
+        may_outlive: Whether others may wait for the answer after its client has gone.
     """
 
     def __init__(
@@ -41,9 +42,15 @@ class Call:
         tap: Tap,
         idle_seconds: float,
         ended: Callable[[bool], None],
+        *,
+        may_outlive: bool,
     ) -> None:
-        self._opening = asyncio.ensure_future(opening)
-        self._opening.add_done_callback(_retrieve)
+        self._coroutine: Coroutine[None, None, aiohttp.ClientResponse] | None = opening
+        self._opening: asyncio.Task[aiohttp.ClientResponse] | None = None
+        if may_outlive:
+            self._coroutine = None
+            self._opening = asyncio.ensure_future(opening)
+            self._opening.add_done_callback(_retrieve)
         self._body = body
         self._idle_seconds = idle_seconds
         self._ended: Callable[[bool], None] | None = ended
@@ -58,14 +65,14 @@ class Call:
         return self._answer is not None
 
     async def opened(self) -> aiohttp.ClientResponse:
-        """The answer's head. Being cancelled here does not cancel the call: `leave` decides.
+        """The answer's head. Where the call may outlive its client, being cancelled does not cancel it.
 
         Raises:
             UpstreamError: No answer.
             Refusal: The client's own body failed.
         """
         if self._answer is None:
-            self._answer = await asyncio.shield(self._opening)
+            self._answer = await self._open()
             self.tap.begin(self._answer.status, self._answer.raw_headers)
             connection = self._answer.connection
             if connection is not None and connection.protocol is not None:
@@ -73,6 +80,14 @@ class Call:
             if self._closed is not None:
                 self._closed.add_done_callback(self._connection_lost)
         return self._answer
+
+    async def _open(self) -> aiohttp.ClientResponse:
+        if self._opening is not None:
+            return await asyncio.shield(self._opening)
+        opening, self._coroutine = self._coroutine, None
+        if opening is None:
+            raise RuntimeError("a call is opened once")
+        return await opening
 
     async def piece(self) -> bytes:
         """The next piece of the body, copied; empty at the end.
@@ -150,6 +165,9 @@ class Call:
     def _close(self) -> None:
         if self._answer is not None:
             self._answer.close()
+        elif self._opening is None:
+            if self._coroutine is not None:
+                self._coroutine.close()
         elif not self._opening.done():
             self._opening.cancel()
             # Before Python 3.12 an answer that comes in the same moment outruns the cancellation.

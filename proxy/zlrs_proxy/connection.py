@@ -63,10 +63,10 @@ class Connection(web.RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse; a head that has begun must end in time."""
-        if self._expects_head and self._head_timer is None and data:
-            self._arm()
+        """Parse; a head that has begun and is not complete must end in time."""
         super().data_received(data)
+        if self._expects_head and self._head_timer is None and data and not self._messages:
+            self._arm()
 
     def head_complete(self) -> None:
         """A request's headers are here and its handler has begun."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from zlrs_proxy.names import RawHeaders, value_of
+from zlrs_proxy.names import HISTORICAL_CONTROLS, RawHeaders, index_of, value_of
 from zlrs_proxy.refuse import invalid
 
 _BOOLEAN = {b"true": True, b"false": False}
@@ -22,12 +22,24 @@ class Controls(NamedTuple):
     cohort: str | None = None
 
 
+_NONE = Controls()
+_NAMES = HISTORICAL_CONTROLS | {
+    b"x-zlrs-no-graph",
+    b"x-zlrs-cache-only",
+    b"x-zlrs-multi-modal",
+    b"x-zlrs-diagnostic",
+    b"x-zlrs-cohort",
+}
+
+
 def controls_of(headers: RawHeaders) -> Controls:
     """Read our controls; old spellings with unknown values count as absent.
 
     Raises:
         Refusal: A canonical header has a value that is not in the table, or two contradict each other.
     """
+    if _NAMES.isdisjoint(index_of(headers)):
+        return _NONE
     cohort = value_of(headers, b"x-zlrs-cohort")
     if cohort is not None and _COHORT.fullmatch(cohort) is None:
         raise invalid("X-ZLRS-Cohort must be 1 to 64 of the characters A-Z a-z 0-9 . _ -")

@@ -10,6 +10,7 @@ import aiohttp
 
 from zlrs.errors import TimeoutError as DeadlineError
 from zlrs.errors import UpstreamUnreachableError
+from zlrs_proxy.deadline import Deadline
 from zlrs_proxy.names import (
     HISTORICAL_CONTROLS,
     REQUEST_ONLY_HERE,
@@ -70,11 +71,12 @@ class Forwarder:
         data = body.to_send()
         if data is not None and body.length is not None:
             fields["Content-Length"] = str(body.length)
-        sending = self._session.request(
-            exchange.request.method, url, headers=fields, data=data, allow_redirects=False, ssl=member.tls
-        )
+        method = exchange.request.method
         try:
-            return await asyncio.wait_for(sending, self._settings.first_byte_seconds)
+            with Deadline(self._settings.first_byte_seconds):
+                return await self._session.request(
+                    method, url, headers=fields, data=data, allow_redirects=False, ssl=member.tls
+                )
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
             if body.failure is not None:
                 raise body.failure from None

@@ -16,6 +16,7 @@ __all__ = [
     "REQUEST_ONLY_HERE",
     "RawHeaders",
     "end_to_end",
+    "index_of",
     "is_ours",
     "to_text",
     "value_of",
@@ -28,9 +29,26 @@ REQUEST_ONLY_HERE = frozenset({b"host", b"content-length", b"expect", b"proxy-au
 HISTORICAL_CONTROLS = frozenset({b"bypass-zero-layer", b"bypass_zero_layer", b"cache-only", b"x-multi-modal"})
 
 
+# The headers looked at last, and their first values by lower-case name: a request asks a dozen times.
+_recent: tuple[RawHeaders, dict[bytes, bytes]] = ((), {})
+
+
+def index_of(headers: RawHeaders) -> dict[bytes, bytes]:
+    """First values by lower-case name, not to be changed; made once while nobody else asks."""
+    global _recent  # noqa: PLW0603 - a memory of one; swapped whole, so that threads see one or the other
+    known, fields = _recent
+    if known is not headers:
+        fields = {}
+        for name, value in headers:
+            fields.setdefault(name.lower(), value)
+        if isinstance(headers, tuple):
+            _recent = (headers, fields)
+    return fields
+
+
 def value_of(headers: RawHeaders, name: bytes) -> bytes | None:
     """The first value under a lower-case name."""
-    return next((value for found, value in headers if found.lower() == name), None)
+    return index_of(headers).get(name)
 
 
 def to_text(headers: Iterable[tuple[bytes, bytes]]) -> tuple[CIMultiDict[str], list[str]]:

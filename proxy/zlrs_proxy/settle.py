@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("zlrs_proxy")
 
 STORED = "stored"
+_NOTE_SECONDS = 0.05
+_NOTED_FOR_ONE = 16
 
 
 def is_read(decision: Decision) -> bool:
@@ -44,9 +46,14 @@ class Settler:
         self._report = report
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="zlrs-settle")
         self._waiting: set[asyncio.Future[str]] = set()
+        self._noted: list[tuple[Decision, Tap, bool]] = []
+        self._noting: asyncio.TimerHandle | None = None
 
     def submit(self, decision: Decision, tap: Tap, complete: bool, done: Callable[[str], None]) -> None:
         """Queue one answer; `done` hears the result on the loop."""
+        if not is_read(decision):
+            done(self._note(decision, tap, complete))
+            return
         if len(self._waiting) >= self._queue_limit:
             self._report("queue_full")
             done("queue_full")
@@ -64,8 +71,41 @@ class Settler:
 
         future.add_done_callback(finished)
 
+    def _note(self, decision: Decision, tap: Tap, complete: bool) -> str:
+        """Of an answer that is not kept only the status is told, together with others a little later."""
+        if len(self._noted) >= self._queue_limit * _NOTED_FOR_ONE:
+            self._report("queue_full")
+            return "queue_full"
+        self._noted.append((decision, tap, complete))
+        if self._noting is None:
+            self._noting = asyncio.get_running_loop().call_later(_NOTE_SECONDS, self._tell)
+        return "noted"
+
+    def _tell(self) -> None:
+        self._noting = None
+        noted, self._noted = self._noted, []
+        future = asyncio.get_running_loop().run_in_executor(self._worker, self._settle_all, noted)
+        self._waiting.add(future)
+        future.add_done_callback(self._told)
+
+    def _told(self, results: asyncio.Future[str]) -> None:
+        self._waiting.discard(results)
+        if not results.cancelled():
+            for result in results.result().split("\n"):
+                self._report(result)
+
+    def _settle_all(self, noted: list[tuple[Decision, Tap, bool]]) -> str:
+        return "\n".join(self._settle(*one) for one in noted)
+
+    def is_idle(self) -> bool:
+        """Whether nothing waits."""
+        return not self._waiting and not self._noted
+
     async def close(self, seconds: float) -> None:
         """Let what waits finish, within a limit, and end the worker."""
+        if self._noting is not None:
+            self._noting.cancel()
+            self._tell()
         if self._waiting:
             await asyncio.wait(set(self._waiting), timeout=seconds)
         self._worker.shutdown(wait=False, cancel_futures=True)
@@ -76,12 +116,13 @@ class Settler:
             return "store_unavailable"
         body = b""
         reason = ""
-        try:
-            body = b"" if tap.overflowed else tap.decoded()
-        except CodingError as error:
-            reason = error.reason
-        if tap.overflowed:
-            reason = "too_large"
+        if is_read(decision):
+            try:
+                body = b"" if tap.overflowed else tap.decoded()
+            except CodingError as error:
+                reason = error.reason
+            if tap.overflowed:
+                reason = "too_large"
         try:
             # What cannot be read is still told: the status says whether the credential is good.
             result = graph.settle(

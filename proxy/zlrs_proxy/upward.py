@@ -14,7 +14,7 @@ from zlrs_proxy.metrics import status_class
 from zlrs_proxy.refuse import Refusal
 from zlrs_proxy.relay import break_off, head, relay
 from zlrs_proxy.route import Endpoint
-from zlrs_proxy.settle import STORED, Settler
+from zlrs_proxy.settle import STORED, Settler, is_read
 from zlrs_proxy.tap import Tap
 
 if TYPE_CHECKING:
@@ -197,7 +197,9 @@ class Upward:
         decision = exchange.verdict.decision
         settler = self._settler
         accounts = self._accounts if self._accounts.is_on else None
-        is_kept = decision is not None or (accounts is not None and exchange.endpoint is not Endpoint.OTHER)
+        is_kept = (decision is not None and is_read(decision)) or (
+            accounts is not None and exchange.endpoint is not Endpoint.OTHER
+        )
         tap = Tap(self._settings.answer_limit_bytes if is_kept else 0, exchange.endpoint)
         self.open_calls += 1
 
@@ -224,7 +226,7 @@ class Upward:
             )
 
         opening = self._attempts.open(exchange, body)
-        return Call(opening, body, tap, self._settings.idle_seconds, ended)
+        return Call(opening, body, tap, self._settings.idle_seconds, ended, may_outlive=flight is not None)
 
 
 def _key(exchange: Exchange, body: Body) -> str | None:

@@ -78,7 +78,7 @@ class Running:
     async def settled(self) -> None:
         """Wait until what was answered has been settled."""
         settler = self.sidecar._settler
-        await eventually(lambda: settler is None or not settler._waiting, "settling")
+        await eventually(lambda: settler is None or settler.is_idle(), "settling")
 
     async def quiet(self) -> None:
         """Wait until no request is being answered."""
