@@ -8,37 +8,53 @@ use zlrs_model::weights::Projection;
 use super::CpuBackend;
 use super::rows::{add_branch, norm_rows};
 use crate::kv::BLOCK_TOKENS;
-use crate::plan::{CHUNK_ROWS, Plan};
+use crate::plan::{CHUNK_ROWS, Plan, Row};
 
 impl CpuBackend {
     /// `hidden += attention(norm(hidden))` for the plan's rows, storing their keys and values on the way.
-    pub(super) fn attend(&mut self, plan: &Plan, layer: usize) -> Result<(), KernelError> {
+    ///
+    /// With `last`, what nobody asks for ends here: only the rows that want logits go on, moved to the front of
+    /// `hidden`. Returns the number of rows that go on.
+    pub(super) fn attend(&mut self, plan: &Plan, layer: usize, last: bool) -> Result<usize, KernelError> {
         let Self { decoder, weights, ropes, memory, buffers, machine, .. } = self;
         let (Some(part), Some(weights)) =
             (&decoder.layers[layer].attention, &weights.layers[layer].attention)
         else {
-            return Ok(());
+            return Ok(plan.rows().len());
         };
         let (isa, pool, width, epsilon) = (machine.isa, &machine.pool, decoder.width, decoder.norm_epsilon);
         let rows = plan.rows().len();
+        buffers.live.clear();
+        buffers.live.extend(plan.rows().iter().filter(|row| !last || row.wants_logits));
+        let live = &buffers.live[..];
         let (query_width, kv_width, head_dim) = (part.query_width(), part.kv_width(), part.head_dim);
         let hidden = &mut buffers.hidden[..rows * width];
         let normed = &mut buffers.normed[..rows * width];
         let branch = &mut buffers.branch[..rows * width];
-        let query = &mut buffers.query[..rows * query_width];
+        let query = &mut buffers.query[..live.len() * query_width];
         let key = &mut buffers.key[..rows * kv_width];
         let value = &mut buffers.value[..rows * kv_width];
-        let attended = &mut buffers.attended[..rows * query_width];
+        let attended = &mut buffers.attended[..live.len() * query_width];
         let scratch = &mut buffers.scratch;
 
         norm_rows(machine, hidden, &weights.norm, epsilon, normed)?;
-        let mut projections =
-            [product(&weights.query, query), product(&weights.key, key), product(&weights.value, value)];
-        matmul_many(pool, &mut projections, normed, rows, scratch)?;
+        let (map_query, map_key) = (product(&weights.query, query), product(&weights.key, key));
+        let map_value = product(&weights.value, value);
+        if live.len() == rows {
+            matmul_many(pool, &mut [map_query, map_key, map_value], normed, rows, scratch)?;
+        } else {
+            matmul_many(pool, &mut [map_key, map_value], normed, rows, scratch)?;
+            let wanted = plan.rows().iter().enumerate().filter(|(_, row)| row.wants_logits);
+            for (to, (from, _)) in wanted.enumerate() {
+                hidden.copy_within(from * width..(from + 1) * width, to * width);
+                normed.copy_within(from * width..(from + 1) * width, to * width);
+            }
+            matmul_many(pool, &mut [map_query], &normed[..live.len() * width], live.len(), scratch)?;
+        }
 
         let table = &ropes[part.rope];
-        let turn = |heads: &mut [f32], norm: Option<&[f32]>, first: usize, width: usize| {
-            for (heads, row) in heads.chunks_exact_mut(width).zip(&plan.rows()[first..]) {
+        let turn = |heads: &mut [f32], norm: Option<&[f32]>, rows: &[Row], width: usize| {
+            for (heads, row) in heads.chunks_exact_mut(width).zip(rows) {
                 for head in heads.chunks_exact_mut(head_dim) {
                     if let Some(norm) = norm {
                         rms_norm_in_place(isa, head, norm, epsilon);
@@ -48,8 +64,10 @@ impl CpuBackend {
             }
         };
         let (query_norm, key_norm) = (weights.query_norm.as_deref(), weights.key_norm.as_deref());
-        for_rows(pool, query_width, query, &|first, query| turn(query, query_norm, first, query_width))?;
-        for_rows(pool, kv_width, key, &|first, key| turn(key, key_norm, first, kv_width))?;
+        for_rows(pool, query_width, query, &|first, query| {
+            turn(query, query_norm, &live[first..], query_width)
+        })?;
+        for_rows(pool, kv_width, key, &|first, key| turn(key, key_norm, &plan.rows()[first..], kv_width))?;
         for (index, row) in plan.rows().iter().enumerate() {
             let position = row.position as usize;
             let block = plan.blocks_of(row.sequence)[position / BLOCK_TOKENS];
@@ -59,15 +77,17 @@ impl CpuBackend {
         }
 
         let mut table = [AttentionRow { blocks: &[], position: 0, window: None }; CHUNK_ROWS];
-        for (entry, row) in table.iter_mut().zip(plan.rows()) {
+        for (entry, row) in table.iter_mut().zip(live) {
             let blocks = plan.blocks_of(row.sequence);
             *entry = AttentionRow { blocks, position: row.position, window: part.window };
         }
         let (values, layout) = (&memory.values, &memory.layout);
-        let table = &table[..rows];
+        let table = &table[..live.len()];
         attention(pool, isa, values, layout, layer, part.heads, part.scale, table, query, attended, scratch)?;
-        matmul_many(pool, &mut [product(&weights.output, branch)], attended, rows, scratch)?;
-        add_branch(machine, branch, weights.post_norm.as_deref(), epsilon, hidden, width)
+        let (hidden, branch) = (&mut hidden[..live.len() * width], &mut branch[..live.len() * width]);
+        matmul_many(pool, &mut [product(&weights.output, branch)], attended, live.len(), scratch)?;
+        add_branch(machine, branch, weights.post_norm.as_deref(), epsilon, hidden, width)?;
+        Ok(live.len())
     }
 }
 

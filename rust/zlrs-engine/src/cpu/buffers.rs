@@ -3,6 +3,8 @@
 use zlrs_kernels::Scratch;
 use zlrs_model::decoder::{Attention, Decoder};
 
+use crate::plan::Row;
+
 /// Rows of hidden states and what layers compute from them, each `[rows][…]`.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
@@ -20,6 +22,8 @@ pub(super) struct Buffers {
     pub up: Vec<f32>,
     pub activated: Vec<f32>,
     pub logits: Vec<f32>,
+    /// Rows that a layer computes beyond keys and values.
+    pub live: Vec<Row>,
     pub scratch: Scratch,
 }
 
@@ -43,6 +47,7 @@ impl Buffers {
             up: row_of(mlp.unwrap_or(0)),
             activated: row_of(mlp.unwrap_or(0)),
             logits: vec![0.0; decoder.vocabulary],
+            live: Vec::with_capacity(rows),
             scratch: Scratch::new(),
         }
     }

@@ -119,12 +119,12 @@ impl CpuBackend {
         Ok(())
     }
 
-    /// The logits of the rows that want them.
-    fn head(&mut self, plan: &Plan) -> Result<usize, KernelError> {
+    /// The logits of the rows that want them: of all `live` ones if some were left behind, else as the plan says.
+    fn head(&mut self, plan: &Plan, live: usize) -> Result<usize, KernelError> {
         let width = self.decoder.width;
         let mut wanted = 0;
-        for (index, row) in plan.rows().iter().enumerate() {
-            if row.wants_logits {
+        for (index, row) in plan.rows().iter().enumerate().take(live) {
+            if row.wants_logits || live < plan.rows().len() {
                 let hidden = &self.buffers.hidden[index * width..][..width];
                 let normed = &mut self.buffers.normed[wanted * width..][..width];
                 let norm = &self.weights.output_norm;
@@ -160,14 +160,15 @@ impl Backend for CpuBackend {
             self.memory.copy(copy)?;
         }
         self.embed(plan)?;
+        let mut live = plan.rows().len();
         for layer in 0..self.decoder.layers.len() {
             if interrupt() {
                 return Err(BackendError::Interrupted);
             }
-            self.attend(plan, layer)?;
-            self.feed(plan.rows().len(), layer)?;
+            live = self.attend(plan, layer, layer + 1 == self.decoder.layers.len())?;
+            self.feed(live, layer)?;
         }
-        let length = self.head(plan)?;
+        let length = self.head(plan, live)?;
         Ok(&self.buffers.logits[..length])
     }
 
