@@ -117,7 +117,7 @@ fn main() {
         let count = MEMORY_BYTES / one.bytes() / 2;
         let matrices: Vec<Matrix> = (0..count).map(|_| matrix(isa, &pool, tensor_type)).collect();
         let mut scratch = Scratch::new();
-        let mut figures = String::new();
+        let mut figures: Vec<String> = Vec::new();
         for rows in [1, 2, 4, 8, 32, 256] {
             let x: Vec<f32> = (0..rows * COLS).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0).collect();
             let mut out = vec![0.0; rows * ROWS];
@@ -132,14 +132,13 @@ fn main() {
             }) / if rows <= 8 { 8.0 } else { 1.0 };
             let macs = (ROWS * COLS * rows) as f64 / seconds / (clock * 1e9) / threads as f64;
             let gb = one.bytes() as f64 / seconds / 1e9;
-            figures += &format!(
-                "{}\"{rows}\": {{\"us\": {:.1}, \"gb_per_s\": {gb:.2}, \"mac_per_cycle_and_core\": {macs:.2}}}",
-                if figures.is_empty() { "" } else { ", " },
+            figures.push(format!(
+                "\"{rows}\": {{\"us\": {:.1}, \"gb_per_s\": {gb:.2}, \"mac_per_cycle_and_core\": {macs:.2}}}",
                 seconds * 1e6
-            );
+            ));
         }
         let comma = if index + 1 == types.len() { "" } else { "," };
-        println!("\"{}\": {{{figures}}}{comma}", tensor_type.name());
+        println!("\"{}\": {{{}}}{comma}", tensor_type.name(), figures.join(", "));
     }
     println!("}}}}");
 }

@@ -102,6 +102,11 @@ pub enum KernelError {
         /// What the system reported.
         source: std::io::Error,
     },
+    /// The thread's floating-point mode is not the processor's default.
+    #[error(
+        "this thread flushes subnormal numbers to zero or does not round to nearest, so results would differ from the specification; load the engine before the library that changes the mode (one built with -ffast-math, for example)"
+    )]
+    FloatMode,
     /// A worker panicked earlier; results of the pool can no longer be trusted.
     #[error("a worker of the thread pool panicked ({message}); the pool must be rebuilt")]
     PoolPoisoned {

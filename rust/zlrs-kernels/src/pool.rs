@@ -110,7 +110,8 @@ impl Pool {
     ///
     /// # Errors
     /// [`KernelError::OutOfRange`] unless `1 <= threads <= MAX_THREADS`; [`KernelError::Spawn`] if the system
-    /// gives no thread.
+    /// gives no thread; [`KernelError::FloatMode`] if the calling thread, from which workers inherit, flushes
+    /// subnormal numbers or does not round to nearest.
     pub fn new(threads: usize) -> Result<Self, KernelError> {
         Self::with_spin_rounds(threads, DEFAULT_SPIN_ROUNDS)
     }
@@ -125,6 +126,9 @@ impl Pool {
         if !(1..=MAX_THREADS).contains(&threads) {
             let what = "number of pool threads (at least 1)";
             return Err(KernelError::OutOfRange { what, given: threads, limit: MAX_THREADS });
+        }
+        if !floats_as_specified() {
+            return Err(KernelError::FloatMode);
         }
         let shared = Arc::new(Shared {
             generation: Padded(AtomicU64::new(0)),
@@ -339,6 +343,16 @@ impl Shared {
             Some(message) => Err(KernelError::PoolPoisoned { message: message.clone() }),
         }
     }
+}
+
+/// Whether this thread's arithmetic keeps subnormal numbers and rounds to nearest, ties to even. Libraries built
+/// for speed at any price sometimes switch a process to something else while they are loaded.
+fn floats_as_specified() -> bool {
+    let [least, tiny, half_step] = std::hint::black_box([f32::MIN_POSITIVE, 1e-45_f32, f32::EPSILON / 2.0]);
+    let keeps_results = least * 0.5 > 0.0;
+    let keeps_inputs = tiny * 8_388_608.0 > 0.0;
+    let to_nearest_even = 1.0 + half_step == 1.0 && 1.0 + half_step * 1.5 > 1.0 && -1.0 - half_step == -1.0;
+    keeps_results && keeps_inputs && to_nearest_even
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> String {

@@ -42,6 +42,7 @@ struct Kernels {
     many: unsafe fn(&Task<'_>, Range<usize>),
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "floating types have none")]
 fn kernels_of<F: Wide>(isa: Isa) -> Option<Kernels> {
     let kernels = Kernels {
         tensor_type: F::TENSOR_TYPE,
