@@ -38,7 +38,7 @@ class Body:
         self._content = request.content
         self._limit = limit
         self._silence_seconds = silence_seconds
-        self._watch = Watch()
+        self._watch: Watch | None = None
         self._count = 0
         self._closed = False
         self.length = length
@@ -118,12 +118,16 @@ class Body:
     def close(self) -> None:
         """Read no more."""
         self._closed = True
-        self._watch.stop()
+        if self._watch is not None:
+            self._watch.stop()
 
     async def _piece(self) -> bytes:
         if self._closed:
             raise ConnectionResetError("the request is over")
-        self._watch.wait(self._silence_seconds, self._silent)
+        watch = self._watch
+        if watch is None:
+            watch = self._watch = Watch()
+        watch.wait(self._silence_seconds, self._silent)
         try:
             piece = await self._content.readany()
         except _SilentError:
@@ -137,7 +141,7 @@ class Body:
             self.failure = invalid("The request body is not well framed.", close=True)
             raise self.failure from None
         finally:
-            self._watch.rest()
+            watch.rest()
         self._count += len(piece)
         if self._count > self._limit:
             self.failure = too_large(self._limit, None)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zlrs_proxy.coding import CodingError, decode
@@ -77,6 +78,7 @@ class Verdict(NamedTuple):
     decision: Decision | None = None
 
 
+@lru_cache(maxsize=64)
 def skipped(reason: str) -> Verdict:
     """The graph was not asked."""
     return Verdict("skipped", f"skipped;reason={reason}")

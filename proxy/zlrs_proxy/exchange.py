@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from zlrs_proxy.recount import Count
 
 _COUNT_SECONDS = 0.05
+_NO_CONTROLS = Controls()
+_NOT_ASKED = skipped("not_asked")
 
 
 class Exchange:
@@ -39,8 +41,8 @@ class Exchange:
         self.target: Target | None = None
         self.endpoint = Endpoint.OTHER
         self.protocol: Protocol = "messages"
-        self.controls = Controls()
-        self.verdict: Verdict = skipped("not_asked")
+        self.controls = _NO_CONTROLS
+        self.verdict: Verdict = _NOT_ASKED
         self.is_probe = False
         self.client: Client | None = None
         """Whose key was presented, where keys are needed."""
@@ -126,4 +128,6 @@ class Exchange:
 
 def _safe(value: str) -> str:
     """A header value: printable ASCII, whatever a field's name in a reason may hold."""
+    if value.isascii() and value.isprintable():
+        return value[:1024]
     return "".join(c if " " <= c <= "~" else "?" for c in value)[:1024]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from zlrs_proxy.settings import Settings
 
 _VIA = "1.1 zlrs"
+_ENDED = REQUEST_ONLY_HERE | HISTORICAL_CONTROLS
 _NOT_MADE_UP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _POOL_KEEPALIVE_SECONDS = 30.0
 
@@ -94,8 +95,7 @@ class Forwarder:
                 if pair[0].lower() != b"x-zlrs-cache-only"
             ]
         else:
-            ended = REQUEST_ONLY_HERE | HISTORICAL_CONTROLS
-            kept = [pair for pair in end_to_end(headers, ended) if not is_ours(pair[0])]
+            kept = [pair for pair in end_to_end(headers, _ENDED) if not is_ours(pair[0])]
         fields, refused = to_text(member.with_key(kept))
         if refused:
             raise invalid(f"The header {refused[0]} is not UTF-8.")

@@ -47,6 +47,11 @@ class Tap:
         else:
             self._pieces.append(piece)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the answer has no content coding."""
+        return value_of(self.headers, b"content-encoding") is None
+
     def has_ended(self) -> bool:
         """Whether the answer is whole although the transport has not said so: its length, or its last words.
 

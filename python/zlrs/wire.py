@@ -5,6 +5,7 @@ Nothing here knows a web framework.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -113,9 +114,22 @@ def end_to_end(
         headers: Names and values as they came.
         drop: Further lower-case names that end here.
     """
-    lines = list(headers)
-    gone = HOP_BY_HOP | connection_named(lines) | drop
-    return [(name, value) for name, value in lines if name.lower() not in gone]
+    gone = _gone(drop)
+    kept: list[tuple[bytes, bytes]] = []
+    connection: list[tuple[bytes, bytes]] = []
+    for pair in headers:
+        name = pair[0].lower()
+        if name not in gone:
+            kept.append(pair)
+        elif name == b"connection":
+            connection.append(pair)
+    named = connection_named(connection) if connection else None
+    return [pair for pair in kept if pair[0].lower() not in named] if named else kept
+
+
+@lru_cache(maxsize=16)
+def _gone(drop: frozenset[bytes]) -> frozenset[bytes]:
+    return HOP_BY_HOP | drop
 
 
 # --- errors -----------------------------------------------------------------------------------------------
