@@ -65,7 +65,7 @@ impl CpuBackend {
         };
         let (query_norm, key_norm) = (weights.query_norm.as_deref(), weights.key_norm.as_deref());
         for_rows(pool, query_width, query, &|first, query| {
-            turn(query, query_norm, &live[first..], query_width)
+            turn(query, query_norm, &live[first..], query_width);
         })?;
         for_rows(pool, kv_width, key, &|first, key| turn(key, key_norm, &plan.rows()[first..], kv_width))?;
         for (index, row) in plan.rows().iter().enumerate() {
