@@ -318,3 +318,34 @@ fn requests_run_together_and_the_interactive_ones_first() {
     let statistics = scheduler.statistics().unwrap();
     assert!(statistics.steps < statistics.tokens_decoded, "{statistics:?}");
 }
+
+#[test]
+fn a_pinned_conversation_outlasts_eviction_but_no_request_starves_for_it() {
+    let mut world = World::new();
+    let scheduler = world.scheduler(20, SchedulerOptions::default());
+    let turn = Request { ids: text_ids(60, 4), max_tokens: 10, ..Request::default() };
+    let (_, answer, _) = finished(scheduler.submit(turn.clone()).unwrap());
+    let ids = [turn.ids, answer].concat();
+    let pin = scheduler.pin(Tenant::default(), &ids).unwrap();
+    assert!(pin.tokens() >= ids.len() - 1);
+    assert_eq!(scheduler.statistics().unwrap().kv_blocks_used as usize, pin.tokens().div_ceil(BLOCK));
+    for seed in 0..10 {
+        let other = Request { ids: text_ids(150, 50 + seed), max_tokens: 5, ..Request::default() };
+        let (_, answer, _) = finished(scheduler.submit(other.clone()).unwrap());
+        assert_eq!(answer, world.alone(&other).0);
+    }
+    assert!(scheduler.statistics().unwrap().kv_blocks_evicted > 50);
+    let next = Request { ids: [&ids[..], &text_ids(9, 5)].concat(), max_tokens: 8, ..Request::default() };
+    let (_, answer, last) = finished(scheduler.submit(next.clone()).unwrap());
+    assert_eq!(answer, world.alone(&next).0);
+    assert_eq!(last.usage.cached_tokens, pin.tokens());
+    assert!(pin.is_held());
+    // Another tenant's pin of the same tokens holds nothing.
+    assert_eq!(scheduler.pin(Tenant([1; 32]), &ids).unwrap().tokens(), 0);
+    let huge = Request { ids: text_ids(300, 6), max_tokens: 15, ..Request::default() };
+    let (_, answer, _) = finished(scheduler.submit(huge.clone()).unwrap());
+    assert_eq!(answer, world.alone(&huge).0);
+    assert!(!pin.is_held());
+    drop(pin);
+    assert_eq!(scheduler.statistics().unwrap().kv_blocks_used, 0);
+}

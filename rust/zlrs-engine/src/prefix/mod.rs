@@ -10,12 +10,15 @@
 //! copy of that block, which also has the tokens before it.
 
 mod evict;
+mod pins;
 #[cfg(test)]
 mod tests;
 mod tree;
 
 use std::collections::{BTreeSet, HashMap};
 
+pub use self::pins::Pin;
+use self::pins::Pinned;
 use self::tree::Node;
 use crate::kv::{BLOCK_TOKENS, Block};
 use crate::plan::{Blocks, Heads, KvPrecision, Layers};
@@ -78,6 +81,7 @@ pub struct PrefixCache {
     roots: HashMap<PartitionKey, usize>,
     /// Leaves that are no roots, by last use.
     leaves: BTreeSet<(u64, usize)>,
+    pins: Vec<Pinned>,
     /// Counts lookups and insertions, as the time of last use.
     clock: u64,
 }
@@ -93,9 +97,15 @@ impl PrefixCache {
     /// The longest prefix of `ids` with at most `limit` tokens that is known in the partition. O(tokens).
     pub fn lookup(&mut self, key: &PartitionKey, ids: &[u32], limit: usize) -> Prefix {
         self.clock += 1;
+        let ids = &ids[..limit.min(ids.len())];
+        let mut found = self.lookup_tree(key, ids);
+        self.lookup_pinned(key, ids, &mut found);
+        found
+    }
+
+    fn lookup_tree(&mut self, key: &PartitionKey, ids: &[u32]) -> Prefix {
         let mut found = Prefix::default();
         let Some(&root) = self.roots.get(key) else { return found };
-        let ids = &ids[..limit.min(ids.len())];
         let mut at = root;
         while let Some(child) = self.child(at, ids.get(found.tokens)) {
             self.touch(child);
@@ -143,14 +153,14 @@ impl PrefixCache {
         }
     }
 
-    /// Forgets everything.
+    /// Forgets everything, pins included.
     pub fn clear(&mut self) {
         *self = Self { clock: self.clock, ..Self::default() };
     }
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.roots.is_empty()
+        self.roots.is_empty() && self.pins.is_empty()
     }
 
     /// Counts. O(blocks in the tree).

@@ -192,7 +192,10 @@ impl Worker {
         }
         if !self.pause_weakest() {
             // What is left is shared with the one that runs; without it nothing needs to be copied.
-            self.prefixes().clear();
+            let mut prefixes = self.prefixes();
+            if !prefixes.unpin_oldest() {
+                prefixes.clear();
+            }
         }
         false
     }

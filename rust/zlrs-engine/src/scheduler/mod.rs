@@ -32,7 +32,7 @@ use crate::backend::{Backend, Shape};
 use crate::clock::{Clock, SystemClock};
 use crate::kv::Arena;
 use crate::plan::{ExactPlanner, Plan, Planner};
-use crate::prefix::PrefixCache;
+use crate::prefix::{PartitionKey, Pin, PrefixCache, Tenant};
 use crate::vocabulary::Vocabulary;
 
 /// Most requests computed at once, unless told otherwise.
@@ -149,6 +149,15 @@ impl Scheduler {
         self.queue.push(Job { request, budget, ring, submitted: self.clock.now(), arrival: 0 })?;
         add(&self.counters.requests, 1);
         Ok(generation)
+    }
+
+    /// Keeps what has been computed of a tenant's tokens until the pin is dropped; see [`Pin`].
+    ///
+    /// # Errors
+    /// [`EngineError::Forked`].
+    pub fn pin(&self, tenant: Tenant, ids: &[u32]) -> Result<Pin, EngineError> {
+        check_process(self.owner_process)?;
+        Ok(Pin::new(&self.prefixes, &PartitionKey::exact(tenant), ids))
     }
 
     /// Sizes of the backend.

@@ -9,7 +9,7 @@ pub struct Statistics {
     pub queued: u64,
     /// Requests being computed.
     pub running: u64,
-    /// KV blocks that requests hold.
+    /// KV blocks that requests and pins hold.
     pub kv_blocks_used: u64,
     /// KV blocks kept for reuse alone; they are given up when requests want them.
     pub kv_blocks_cached: u64,
