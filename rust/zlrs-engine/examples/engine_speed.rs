@@ -109,7 +109,9 @@ impl Machine {
                 self.run(&mut sequences);
             }
         } else {
-            timed.iter().for_each(|&token| sequences[0].push(token));
+            for &token in &timed {
+                sequences[0].push(token);
+            }
             self.run(&mut sequences);
         }
         start.elapsed().as_secs_f64()
