@@ -223,7 +223,8 @@ def litellm(bench: Bench) -> str:
     config.write_text(
         "model_list:\n- model_name: mock\n  litellm_params:\n    model: openai/mock\n"
         f"    api_base: http://{bench.upstream}/v1\n    api_key: sk-bench\n"
-        "litellm_settings:\n  telemetry: false\n",
+        "litellm_settings:\n  telemetry: false\n"
+        "general_settings:\n  dangerously_permit_weak_or_unset_master_key: true\n",
         encoding="utf-8",
     )
     port = free_port()

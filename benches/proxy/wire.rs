@@ -348,7 +348,8 @@ fn drive(target: &Target, path: &str, connections: u64, seconds: u64) -> io::Res
 /// `--connections` streams at once: per target the first event's and every event's time, and what went missing.
 fn streams(options: &Options) -> io::Result<()> {
     let (connections, events) = (options.number("connections", 64), options.number("events", 64));
-    let extra = format!("x-bench-events: {events}\r\nx-bench-gap-us: {}\r\n", options.number("gap-us", 20_000));
+    let gap_us = options.number("gap-us", 20_000);
+    let extra = format!("x-bench-events: {events}\r\nx-bench-gap-us: {gap_us}\r\n");
     let mut samples = BTreeMap::new();
     for target in &options.targets {
         let barrier = Arc::new(Barrier::new(connections as usize));
@@ -359,8 +360,8 @@ fn streams(options: &Options) -> io::Result<()> {
             threads.push(thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
                 let client = Client::open(&target, &path, &extra);
                 barrier.wait();
-                // Spread over one gap, as callers who know nothing of each other are.
-                thread::sleep(Duration::from_micros(20_000 * number / connections));
+                // Spread over half of a stream's time: as callers come, and yet all at once in the other half.
+                thread::sleep(Duration::from_micros(gap_us * events / 2 * number / connections));
                 client.and_then(|client| stream(client, events)).unwrap_or_default()
             })?);
         }
