@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import gc
 import logging
 import resource
 import signal
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("zlrs_proxy")
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+_COLLECT_AFTER = 10_000
 
 # Flags that are settings of `zlrs.toml`, by the name of the parsed argument.
 _CONFIGURED = {
@@ -214,6 +216,10 @@ async def _serve(sidecar: Sidecar, read: Callable[[], Settings]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     await sidecar.start()
+    # What is here now stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, 20, 50)
     loop.add_signal_handler(signal.SIGHUP, hang_up)
     _say(f"zlrs proxy: {sidecar.address} -> {sidecar.upstream_name}")
     if sidecar.admin_address is not None:
