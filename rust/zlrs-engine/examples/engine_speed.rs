@@ -22,6 +22,9 @@ use zlrs_model::decoder::Decoder;
 use zlrs_model::gguf::File;
 use zlrs_model::weights::Weights;
 
+/// Tokens of the prompt that is computed before anything counts.
+const WARM_UP_TOKENS: usize = 32;
+
 struct Test {
     name: String,
     sequences: usize,
@@ -131,9 +134,11 @@ fn main() {
     let (weight_bytes, vocabulary_bytes) = (weights.bytes(), weights.embedding.bytes());
     let tied = weights.output.is_none();
     let tokens = |test: &Test| test.depth + test.tokens + 1;
-    let context = tests.iter().map(tokens).max().unwrap_or(1).min(decoder.context_length);
+    let context =
+        tests.iter().map(tokens).max().unwrap_or(1).max(WARM_UP_TOKENS + 1).min(decoder.context_length);
     let blocks_of = |test: &Test| test.sequences * tokens(test).div_ceil(BLOCK_TOKENS);
-    let blocks = tests.iter().map(blocks_of).max().unwrap_or(1);
+    let least = (WARM_UP_TOKENS + 1).div_ceil(BLOCK_TOKENS);
+    let blocks = tests.iter().map(blocks_of).max().unwrap_or(1).max(least);
     let backend = CpuBackend::new(decoder, weights, isa, pool, context, blocks).unwrap();
     let load_seconds = start.elapsed().as_secs_f64();
     let loaded_kb = status_kb("VmRSS");
@@ -148,7 +153,7 @@ fn main() {
         machine.seconds(&Test::parse("pp1"));
     } else {
         // Pages, caches and the clock warm up on something that is not counted.
-        machine.seconds(&Test::parse("pp32"));
+        machine.seconds(&Test::parse(&format!("pp{WARM_UP_TOKENS}")));
         machine.seconds(&Test::parse("tg4"));
     }
     let results: Vec<String> = tests
