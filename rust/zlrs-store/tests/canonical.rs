@@ -273,6 +273,18 @@ fn what_is_proven_serves_nothing_in_shadow_and_stops_at_an_error_and_at_another_
 }
 
 #[test]
+fn a_refusal_in_words_is_compared_and_never_kept() {
+    let graph = open(None, Mode::Shadow);
+    let refusal = answer_json("I'm sorry, but I can't help with that.");
+    assert_eq!(teach(&graph, &order(1042, 0), &refusal, NOW_MS), "refused");
+    assert_eq!(stats(&graph)["entries"], 0);
+    teach(&graph, &order(1042, 0), ANSWER, NOW_MS + 10);
+    teach(&graph, &order(1042, 1), ANSWER, NOW_MS + 20);
+    assert_eq!(teach(&graph, &order(1042, 2), &refusal, NOW_MS + 30), "refused");
+    assert_eq!((stats(&graph)["trials"], stats(&graph)["trials_wrong"]), (1, 1), "it is another answer");
+}
+
+#[test]
 fn off_looks_nothing_up_and_keeps_nothing() {
     let graph = open(None, Mode::Off);
     teach(&graph, &order(1042, 0), ANSWER, NOW_MS);

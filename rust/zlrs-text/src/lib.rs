@@ -43,7 +43,7 @@ mod units;
 mod words;
 
 pub use crate::atoms::{Atom, DomainPattern, Extractor, Quantity, Value, WordClass};
-pub use crate::compare::{Agreement, COMPARATOR_VERSION, Cause, Verdict, agree, is_closed};
+pub use crate::compare::{Agreement, COMPARATOR_VERSION, Cause, Verdict, agree, is_closed, is_refusal};
 pub use crate::decimal::Decimal;
 pub use crate::error::TextError;
 pub use crate::form::Form;

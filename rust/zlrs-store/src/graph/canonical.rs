@@ -9,7 +9,7 @@ use zlrs_graph::{
     Agreement, AnswerKind, Cause, Class, Digest, Draw, Inputs, LookupFacts, Mode, Nothing, Policy, Pool,
     Proposal, ProposalInputs, Route, Stability, Standing, Trial, Versions, propose,
 };
-use zlrs_text::{Canon, guard, language};
+use zlrs_text::{Canon, guard, is_refusal, language};
 use zlrs_wire::replay::Form;
 use zlrs_wire::scope::{ScopeKey, node_key, request_key};
 use zlrs_wire::{Protocol, Reason, Refusal};
@@ -137,8 +137,9 @@ impl Graph {
         let ask = envelope.ask(&self.wording_key)?;
         let said = Said::of(question.protocol, message);
         let kind = kind_of(&said.text);
-        let language =
-            language(question.ask).map_or_else(|| "other".to_owned(), |known| format!("{known:?}"));
+        // Short asks often do not tell; their answers do.
+        let told = language(question.ask).or_else(|| language(&said.text));
+        let language = told.map_or_else(|| "other".to_owned(), |known| format!("{known:?}"));
         let language = language.to_ascii_lowercase();
         let class = Class {
             route: Route::Canonical,
@@ -288,7 +289,7 @@ impl Graph {
         message: &[u8],
         now_ms: u64,
     ) {
-        let Some(store) = self.in_service() else { return };
+        let Some(store) = self.in_service().filter(|_| !is_refusal(&fresh.text)) else { return };
         let model = fresh.model.clone();
         // Without random bytes nothing is encrypted, and nothing is kept.
         let Ok(envelope) = Envelope::new(&self.wording_key, &canonical.ask, stability, model) else { return };

@@ -6,6 +6,9 @@ use std::time::Duration;
 use zlrs_graph::{Agreement, Outcome, Response, Route, storable};
 use zlrs_wire::{Reason, Refusal};
 
+use zlrs_text::is_refusal;
+
+use super::compare::Said;
 use super::decision::Keys;
 use super::{Decision, Graph, record};
 use crate::{Draft, Entry, Written};
@@ -92,6 +95,10 @@ impl Graph {
         };
         if let Some(canonical) = &decision.canonical {
             self.learn(decision, keys, canonical, &draft.body, now_ms);
+        }
+        // In words; what the protocol itself marks as refused has not come this far.
+        if is_refusal(&Said::of(protocol, &draft.body).text) {
+            return Err(Refusal::whole(Reason::Refused));
         }
         let entry = Entry::seal(draft, &self.secrets);
         self.rechecks.begin(&entry.key);

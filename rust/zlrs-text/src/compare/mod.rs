@@ -147,6 +147,12 @@ impl Verdict {
     }
 }
 
+/// Whether an answer is a refusal to answer, by its own words.
+#[must_use]
+pub fn is_refusal(answer: &str) -> bool {
+    refusal::is_refusal(answer)
+}
+
 /// Whether an answer is of a closed kind, whose comparison is exact: JSON, code, a value, yes or no, a choice, a label.
 #[must_use]
 pub fn is_closed(answer: &str) -> bool {
