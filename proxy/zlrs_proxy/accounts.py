@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from zlrs_proxy.coding import CodingError
+from zlrs_proxy.route import Endpoint
 from zlrs_proxy.usage import Usage, usage_of
 from zlrs_proxy.view import view_of
 
@@ -42,6 +43,8 @@ class Entry(NamedTuple):
     recount: Count | None
     line: dict[str, object] | None
     status: int
+    is_understood: bool
+    """Whether it is of an endpoint whose answers have tokens."""
 
 
 class Found(NamedTuple):
@@ -93,7 +96,8 @@ class Accounts:
     def _add(
         self, exchange: Exchange, what: str, request: bytes, answer: Tap | bytes, status: int, size: int
     ) -> None:
-        if not self.is_on:
+        is_understood = exchange.endpoint is not Endpoint.OTHER
+        if not self.is_on or not (is_understood or self._log):
             return
         if len(self._waiting) >= _WAITING_LIMIT or self._bytes > _WAITING_BYTES:
             self._metrics.usage_dropped.add()
@@ -109,6 +113,7 @@ class Accounts:
             exchange.count,
             exchange.line(status) if self._log else None,
             status,
+            is_understood,
         )
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
@@ -158,7 +163,7 @@ class Accounts:
             self._limits.spend(entry.client, usage.total)
         if usage is not None and is_upstream and entry.recount is not None:
             self._metrics.recount(entry.recount.tokens, usage.prompt)
-        if self._ledger is not None and entry.status == 200:  # noqa: PLR2004
+        if self._ledger is not None and entry.is_understood and entry.status == 200:  # noqa: PLR2004
             what = "unknown" if usage is None else entry.what
             self._ledger.add(
                 self._clock.wall_ms(),

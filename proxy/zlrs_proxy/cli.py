@@ -307,7 +307,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-receipts", dest="receipts", action="store_const", const="off", help="send no headers of ours")
     add("--retries", type=int, help="further tries, before the first byte, of what is safe to repeat (0)")
     add("--recount", action="store_const", const=True, help="count input tokens beside the upstream's count")
-    add("--access-log", action="store_const", const=True, help="one log line for each request")
+    add("--access-log", action="store_const", const=True, help="one log line for each answer")
     add(
         "--no-via", dest="via", action="store_const", const=False, help="do not add Via to what goes upstream"
     )

@@ -102,6 +102,13 @@ class Pool:
         self._secret = secret
         self._moved: OrderedDict[bytes, str] = OrderedDict()
 
+    def inherit(self, older: Pool) -> None:
+        """Go on with what another pool, of an earlier configuration, has learned."""
+        self._moved = older._moved
+        known = {(one.label, one.upstream.name): one.breaker for one in older.members}
+        for member in self.members:
+            member.breaker = known.get((member.label, member.upstream.name), member.breaker)
+
     def is_single(self) -> bool:
         """Whether there is nothing to choose."""
         return len(self.members) == 1

@@ -149,6 +149,7 @@ class Sidecar:
         fixed = {name: getattr(self.settings, name) for name in _FIXED}
         settings = msgspec.structs.replace(settings, **fixed)
         plan = Plan(settings, self._clock, self._secret)
+        plan.pool.inherit(self._plan.pool)
         old = self._rooms
         self.settings, self._plan = settings, plan
         self._furnish(plan)

@@ -165,9 +165,11 @@ async def test_the_ledger_keeps_spent_and_saved_apart(start_sidecar, upstream, t
         assert got.decision == "hit"
     upstream.replies.append(Reply(status=529, body=b"{}"))
     await sidecar.ask(body=message("refused", model="a"))
+    await sidecar.ask("/v1/models", method="GET")
     await sidecar.quiet()
     await sidecar.sidecar.stop(0)
     rows = {(row.what, row.model): row for row in ledger.read(tmp_path)}
+    assert {what for what, _ in rows} == {"spent", "saved"}
     spent, saved = rows["spent", "a"], rows["saved", "a"]
     assert (spent.requests, spent.input, spent.output, spent.declared) == (1, 11, 7, 50)
     assert (saved.requests, saved.input, saved.output, saved.declared) == (2, 22, 14, 100)

@@ -175,7 +175,8 @@ async def test_a_conversation_stays_where_it_was_answered(start_sidecar, upstrea
         turns += [{"role": "assistant", "content": [thought]}, {"role": "user", "content": "go on"}]
         await sidecar.ask(body={**message(), "messages": turns})
         assert (len(upstream.calls), len(spare.calls)) == (1, 2)
-        # Only that one takes its thoughts back: when it refuses, nobody else is asked.
+        # Only that one takes its thoughts back: when it refuses, nobody else is asked, also after a reload.
+        sidecar.sidecar.reload(sidecar.sidecar.settings)
         spare.replies += [refusing(529)]
         assert (await sidecar.ask(body={**message(), "messages": turns})).status == 529
         assert (len(upstream.calls), len(spare.calls)) == (1, 3)

@@ -169,7 +169,7 @@ class ProxySettings(Section, frozen=True):
         Annotated[str, Meta(description="model whose tokenizer counts: name or GGUF path; absent = estimate")]
         | None
     ) = None
-    access_log: Annotated[bool, Meta(description="one log line for each request")] = False
+    access_log: Annotated[bool, Meta(description="one log line for each answer of upstream or graph")] = False
     usage_ledger: Annotated[
         bool, Meta(description="keep sums of tokens by minute and model for `zlrs cost report`")
     ] = True
