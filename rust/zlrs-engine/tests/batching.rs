@@ -126,8 +126,12 @@ fn answers_are_those_of_requests_alone() {
         .run(&plans, |(actions, memory, running_limit, chunk_rows)| {
             let planner =
                 ExactPlanner { chunk_rows: chunk_rows.max(running_limit), chunk_rows_beside_decoding: 11 };
-            let options =
-                SchedulerOptions { running_limit, planner: Box::new(planner), ..SchedulerOptions::default() };
+            let options = SchedulerOptions {
+                running_limit,
+                threads: 1 + running_limit % 3,
+                planner: Box::new(planner),
+                ..SchedulerOptions::default()
+            };
             let scheduler = world.borrow().scheduler(MEMORIES[memory], options);
             let mut open: Vec<(Request, Generation, bool)> = Vec::new();
             let mut done = Vec::new();

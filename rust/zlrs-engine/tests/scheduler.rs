@@ -368,20 +368,25 @@ fn a_step_that_is_half_for_nobody_ends_and_is_taken_again_for_the_others() {
 
 #[test]
 fn memory_is_waited_for_and_never_exceeded() {
-    let mut backend = Scripted::new((0..6).map(|_| vec![Say::Token(97); 100]).collect());
-    // Each answer takes 7 blocks in the end.
-    backend.shape.blocks = 9;
-    let scheduler = scheduler(backend, SchedulerOptions::default());
-    let of = |script| Request { max_tokens: 100, ..request(script) };
-    let all: Vec<_> = (0..6).map(|script| scheduler.submit(of(script)).unwrap()).collect();
-    for generation in all {
-        let (text, _, last) = finished(generation);
-        assert_eq!((text.len(), last.reason), (100, FinishReason::MaxTokens));
+    for count in [2, 3, 6] {
+        let mut backend = Scripted::new((0..count).map(|_| vec![Say::Token(97); 100]).collect());
+        // Each answer takes 7 blocks in the end.
+        backend.shape.blocks = 9;
+        backend.gate = Arc::new(Gate::default());
+        let gate = Arc::clone(&backend.gate);
+        let scheduler = scheduler(backend, SchedulerOptions::default());
+        let of = |script| Request { max_tokens: 100, ..request(script) };
+        let all: Vec<_> = (0..count).map(|script| scheduler.submit(of(script)).unwrap()).collect();
+        gate.open();
+        for generation in all {
+            let (text, _, last) = finished(generation);
+            assert_eq!((text.len(), last.reason), (100, FinishReason::MaxTokens));
+        }
+        let statistics = scheduler.statistics().unwrap();
+        assert!(statistics.pauses > 0, "{statistics:?}");
+        assert_eq!(statistics.kv_blocks_peak, 9);
+        assert_eq!((statistics.kv_blocks_used, statistics.queued, statistics.running), (0, 0, 0));
     }
-    let statistics = scheduler.statistics().unwrap();
-    assert!(statistics.pauses > 0, "{statistics:?}");
-    assert_eq!(statistics.kv_blocks_peak, 9);
-    assert_eq!((statistics.kv_blocks_used, statistics.queued, statistics.running), (0, 0, 0));
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl Engine {
             chunk_rows_beside_decoding: chunk_rows.min(CHUNK_ROWS_BESIDE_DECODING),
         };
         let planner = Box::new(planner);
-        let options = SchedulerOptions { queue_limit, planner, ..SchedulerOptions::default() };
+        let options = SchedulerOptions { queue_limit, threads, planner, ..SchedulerOptions::default() };
         let scheduler = Scheduler::start(Box::new(backend), tokenizer.clone(), options)?;
         Ok(Self { scheduler, tokenizer, template, facts, file })
     }

@@ -62,6 +62,11 @@ impl Sampler {
         self.seed
     }
 
+    /// Whether tokens are drawn from weights, which takes a pass of exponentials over the vocabulary.
+    pub fn is_sampled(&self) -> bool {
+        !self.sampling.is_greedy()
+    }
+
     /// Records tokens of the sequence for the repetition penalty.
     pub fn observe(&mut self, ids: &[u32]) {
         if self.seen.is_empty() {

@@ -44,6 +44,8 @@ pub struct SchedulerOptions {
     pub queue_limit: usize,
     /// Most requests computed at once, at least 1; no more than rows fit into a step.
     pub running_limit: usize,
+    /// Threads that choose tokens, at least 1; answers do not depend on it.
+    pub threads: usize,
     /// Decides what steps compute.
     pub planner: Box<dyn Planner>,
     /// Time for deadlines and timings.
@@ -55,6 +57,7 @@ impl Default for SchedulerOptions {
         Self {
             queue_limit: 64,
             running_limit: RUNNING_LIMIT,
+            threads: 1,
             planner: Box::new(ExactPlanner::default()),
             clock: Arc::new(SystemClock::default()),
         }
@@ -91,8 +94,9 @@ impl Scheduler {
         vocabulary: Arc<dyn Vocabulary>,
         options: SchedulerOptions,
     ) -> Result<Self, EngineError> {
-        let SchedulerOptions { queue_limit, running_limit, planner, clock } = options;
-        for (name, given) in [("queue_limit", queue_limit), ("running_limit", running_limit)] {
+        let SchedulerOptions { queue_limit, running_limit, threads, planner, clock } = options;
+        let limits = [("queue_limit", queue_limit), ("running_limit", running_limit), ("threads", threads)];
+        for (name, given) in limits {
             if given == 0 {
                 return Err(EngineError::Option { name, given, allowed: "at least 1".to_owned() });
             }
@@ -112,6 +116,7 @@ impl Scheduler {
             arena: arena.clone(),
             prefixes: Arc::clone(&prefixes),
             running_limit: running_limit.min(shape.max_rows),
+            threads,
             running: Vec::new(),
             paused: Vec::new(),
             fairness: Fairness::default(),

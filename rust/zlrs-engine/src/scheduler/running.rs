@@ -11,7 +11,7 @@ use crate::EngineError;
 use crate::kv::{Arena, BLOCK_TOKENS, Sequence};
 use crate::plan::Candidate;
 use crate::prefix::{PartitionKey, Prefix, Tenant};
-use crate::sampling::Sampler;
+use crate::sampling::{Sampler, SamplingError};
 use crate::text::TextStream;
 use crate::vocabulary::Vocabulary;
 
@@ -25,6 +25,7 @@ pub(super) struct Running {
     /// Rows of the step that is being planned or computed.
     pub rows: usize,
     sampler: Sampler,
+    chosen: Option<Result<u32, SamplingError>>,
     text: TextStream,
     stops: Vec<String>,
     input_tokens: usize,
@@ -64,6 +65,7 @@ impl Running {
             output_tokens: 0,
             sequence: Sequence::new(arena, request.ids),
             sampler,
+            chosen: None,
             budget,
             unsent_ids: Vec::new(),
             submitted,
@@ -128,12 +130,23 @@ impl Running {
         (position as usize) < self.input_tokens
     }
 
-    /// Chooses the next token from its logits and sends what is certain.
-    pub fn accept(&mut self, logits: &[f32], vocabulary: &dyn Vocabulary, now: Duration) {
+    /// Whether choosing a token takes much longer than finding the largest logit.
+    pub fn is_sampled(&self) -> bool {
+        self.sampler.is_sampled()
+    }
+
+    /// Chooses the next token from its logits; [`Running::accept`] comes after.
+    pub fn choose(&mut self, logits: &[f32]) {
         let position = self.sequence.tokens().len() as u64;
-        let token = match self.sampler.choose(logits, position) {
-            Ok(token) => token,
-            Err(error) => {
+        self.chosen = Some(self.sampler.choose(logits, position));
+    }
+
+    /// Takes the chosen token, if there is one, and sends what is certain.
+    pub fn accept(&mut self, vocabulary: &dyn Vocabulary, now: Duration) {
+        let token = match self.chosen.take() {
+            None => return,
+            Some(Ok(token)) => token,
+            Some(Err(error)) => {
                 self.ended = Some((Ending::Failed, Event::Failed(error.into())));
                 return;
             }

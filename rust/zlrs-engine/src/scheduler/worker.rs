@@ -4,7 +4,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use super::Event;
 use super::fairness::Fairness;
@@ -30,6 +29,8 @@ pub(super) struct Worker {
     /// Changed by this thread only; others count what is in it.
     pub prefixes: Arc<Mutex<PrefixCache>>,
     pub running_limit: usize,
+    /// Threads that choose tokens.
+    pub threads: usize,
     /// In the order of their claims.
     pub running: Vec<Running>,
     /// Made way for others; they hold no blocks.
@@ -89,11 +90,11 @@ impl Worker {
             self.hand_out_rows();
             let rows = self.running.iter().map(|running| (running, running.sequence.stored() + running.rows));
             let wanted = rows.map(|(running, tokens)| running.sequence.blocks_wanted(tokens)).sum();
-            let cache_was_empty = self.prefixes().is_empty();
+            let nothing_left = self.running.len() == 1 && self.prefixes().is_empty();
             if self.make_room(wanted) {
                 break;
             }
-            if self.running.len() == 1 && cache_was_empty {
+            if nothing_left {
                 let (free, total) = (self.arena.free_blocks(), self.arena.blocks());
                 return Err(ArenaError::Full { wanted, free, total });
             }
@@ -149,7 +150,10 @@ impl Worker {
             Ok(logits) => {
                 add(&self.counters.steps, 1);
                 let vocabulary = &*self.vocabulary;
-                emit(&mut self.running, &self.plan, logits, vocabulary, &self.counters, self.clock.now());
+                record(&mut self.running, &self.plan, &self.counters);
+                choose(&mut self.running, &self.plan, logits, self.threads);
+                let now = self.clock.now();
+                self.running.iter_mut().for_each(|running| running.accept(vocabulary, now));
                 self.keep_prompts();
             }
             // The reason is found, and acted on, by the next sweep.
@@ -186,30 +190,46 @@ impl Worker {
     }
 }
 
-/// Records what the step stored, chooses a token from every row of logits and sends what is certain.
-fn emit(
-    running: &mut [Running],
-    plan: &Plan,
-    logits: &[f32],
-    vocabulary: &dyn Vocabulary,
-    counters: &Counters,
-    now: Duration,
-) {
-    let row_length = logits.len() / plan.logits_rows().max(1);
-    let mut logits = logits.chunks_exact(row_length.max(1));
+/// Records what the step stored.
+fn record(running: &mut [Running], plan: &Plan, counters: &Counters) {
     for row in plan.rows() {
         let running = &mut running[row.sequence as usize];
         running.sequence.advance(1);
         if running.is_prompt(row.position) {
             add(&counters.tokens_prefilled, 1);
         }
-        if row.wants_logits
-            && let Some(logits) = logits.next()
-        {
-            add(&counters.tokens_decoded, 1);
-            running.accept(logits, vocabulary, now);
-        }
     }
+    add(&counters.tokens_decoded, plan.logits_rows());
+}
+
+/// Chooses a token from every row of logits. Draws from weights are shared among threads: each is a matter of
+/// its own request alone.
+fn choose(running: &mut [Running], plan: &Plan, logits: &[f32], threads: usize) {
+    let row_length = logits.len() / plan.logits_rows().max(1);
+    let mut rows = logits.chunks_exact(row_length.max(1));
+    let mut by_sequence = vec![None; running.len()];
+    for row in plan.rows().iter().filter(|row| row.wants_logits) {
+        by_sequence[row.sequence as usize] = rows.next();
+    }
+    let with_logits = running.iter_mut().zip(by_sequence).filter_map(|(running, row)| Some((running, row?)));
+    let (mut slow, quick): (Vec<_>, Vec<_>) = with_logits.partition(|(running, _)| running.is_sampled());
+    let share = slow.len().div_ceil(threads.max(1)).max(1);
+    let choose_all = |rows: &mut [(&mut Running, &[f32])]| {
+        for (running, logits) in rows {
+            running.choose(logits);
+        }
+    };
+    std::thread::scope(|scope| {
+        let mut shares = slow.chunks_mut(share);
+        let own = shares.next();
+        for other in shares {
+            scope.spawn(move || choose_all(other));
+        }
+        for (running, logits) in quick {
+            running.choose(logits);
+        }
+        own.into_iter().for_each(choose_all);
+    });
 }
 
 /// A failure that several requests share.
