@@ -1,9 +1,11 @@
 //! Checks a chain and names the first thing that is wrong with it.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::Value;
 use zlrs_graph::Digest;
 
@@ -78,6 +80,32 @@ pub fn verify_audit(path: &Path, expected: Option<&Verifier>) -> Result<AuditRep
     }
 }
 
+/// A line, as far as a check looks into it. Nothing is copied that is not escaped.
+#[derive(Deserialize)]
+struct Line<'l> {
+    seq: u64,
+    #[serde(borrow)]
+    prev: Cow<'l, str>,
+    #[serde(borrow)]
+    body: Body<'l>,
+}
+
+/// The parts of a body that the chain itself writes.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Body<'l> {
+    #[serde(borrow)]
+    kind: Option<Cow<'l, str>>,
+    format: Option<u64>,
+    #[serde(borrow)]
+    chain: Option<Cow<'l, str>>,
+    #[serde(borrow)]
+    public_key: Option<Cow<'l, str>>,
+    #[serde(borrow)]
+    signature: Option<Cow<'l, str>>,
+    records: Option<u64>,
+}
+
 #[derive(Default)]
 struct Chain {
     line: u64,
@@ -105,23 +133,24 @@ impl Chain {
         if line_hash(before.as_bytes()) != stated {
             return Err("its hash does not fit its content".to_owned());
         }
-        let value: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
-        if value["seq"].as_u64() != Some(self.line - 1) {
-            return Err(format!("its number is {}, expected {}", value["seq"], self.line - 1));
+        let parsed: Line<'_> =
+            serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+        if parsed.seq != self.line - 1 {
+            return Err(format!("its number is {}, expected {}", parsed.seq, self.line - 1));
         }
-        if value["prev"].as_str().and_then(Digest::from_hex) != Some(self.previous) {
+        if Digest::from_hex(&parsed.prev) != Some(self.previous) {
             return Err("it does not follow the record before it".to_owned());
         }
         if self.report.ended {
             return Err("it follows the end of the chain".to_owned());
         }
-        self.read(&value["body"])?;
+        self.read(&parsed.body)?;
         self.previous = stated;
         Ok(())
     }
 
-    fn read(&mut self, body: &Value) -> Result<(), String> {
-        match (self.line, body["kind"].as_str()) {
+    fn read(&mut self, body: &Body<'_>) -> Result<(), String> {
+        match (self.line, body.kind.as_deref()) {
             (1, Some("start")) => self.start(body),
             (1, _) => Err("the first record is not the start of a chain".to_owned()),
             (_, Some("start")) => Err("a second start".to_owned()),
@@ -131,7 +160,7 @@ impl Chain {
                 self.signature(body)
             }
             (_, Some("dropped")) => {
-                self.report.dropped_records += body["records"].as_u64().unwrap_or(0);
+                self.report.dropped_records += body.records.unwrap_or(0);
                 Ok(())
             }
             _ => {
@@ -141,12 +170,13 @@ impl Chain {
         }
     }
 
-    fn start(&mut self, body: &Value) -> Result<(), String> {
-        if body["format"].as_u64() != Some(FORMAT) {
-            return Err(format!("its format is {}, this zlrs reads {FORMAT}", body["format"]));
+    fn start(&mut self, body: &Body<'_>) -> Result<(), String> {
+        if body.format != Some(FORMAT) {
+            let given = body.format.map_or_else(|| "absent".to_owned(), |format| format.to_string());
+            return Err(format!("its format is {given}, this zlrs reads {FORMAT}"));
         }
-        body["chain"].as_str().ok_or("it names no chain")?.clone_into(&mut self.name);
-        let key = body["public_key"].as_str().and_then(Verifier::from_hex).ok_or("it names no key")?;
+        body.chain.as_deref().ok_or("it names no chain")?.clone_into(&mut self.name);
+        let key = body.public_key.as_deref().and_then(Verifier::from_hex).ok_or("it names no key")?;
         match self.expected {
             Some(expected) if expected != key => {
                 Err(format!("it is signed with key {}, expected {}", key.key_id(), expected.key_id()))
@@ -158,9 +188,9 @@ impl Chain {
         }
     }
 
-    fn signature(&mut self, body: &Value) -> Result<(), String> {
+    fn signature(&mut self, body: &Body<'_>) -> Result<(), String> {
         let message = checkpoint_message(&self.name, self.line - 1, &self.previous);
-        let text = body["signature"].as_str().unwrap_or("");
+        let text = body.signature.as_deref().unwrap_or("");
         let halves = (text.get(..64).and_then(Digest::from_hex), text.get(64..).and_then(Digest::from_hex));
         let (Some(first), Some(second)) = halves else { return Err("its signature is not one".to_owned()) };
         let mut signature = [0; 64];
