@@ -417,7 +417,7 @@ class Decision:
 
     @property
     def recheck(self) -> bool:
-        """For a hit: ask upstream again, not on the client's time, and settle its answer with this decision."""
+        """For a hit: ask upstream again off the client's time, and settle its answer with this decision."""
 
     @property
     def age_ms(self) -> int | None:
@@ -442,11 +442,11 @@ class GraphFiles:
     def pools(self) -> str:
         """As `Graph.pools`."""
 
-    def records(self, id: str) -> str:
+    def records(self, audit_id: str) -> str:
         """The audit records of a decision and about it: a JSON array."""
 
     def verify(self) -> str:
         """Check every signature, hash, seal and chain: a JSON object with counts and the faults by name."""
 
 def repeat_decision(body: str) -> tuple[str, str]:
-    """Make the decision of an audit record's body (JSON) again: what was recorded, what its inputs give now."""
+    """Decide again from an audit record's body (JSON): what was recorded, what its inputs give now."""

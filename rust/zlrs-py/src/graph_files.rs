@@ -48,9 +48,9 @@ impl PyGraphFiles {
     }
 
     /// The audit records of a decision and about it: a JSON array.
-    fn records(&self, py: Python<'_>, id: &str) -> PyResult<String> {
+    fn records(&self, py: Python<'_>, audit_id: &str) -> PyResult<String> {
         detached(py, || {
-            Offline::open(&self.path)?.records(id).map(|records| Value::Array(records).to_string())
+            Offline::open(&self.path)?.records(audit_id).map(|records| Value::Array(records).to_string())
         })
     }
 
