@@ -3,6 +3,11 @@
 //! Both quantise activations, differently (candle rounds a block's scale to f16, we keep f32), so logits differ
 //! a little and the argmax may differ where two tokens are close. The bound: wherever candle's margin between
 //! its best two tokens exceeds `MARGIN`, the engine chooses the same token. The measured difference is printed.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test: it fails on errors and prints what it measured"
+)]
 
 use std::path::PathBuf;
 
