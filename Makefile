@@ -6,7 +6,7 @@ TEST_MODEL := smollm2-135m-instruct-q4_1
 DEMO_MODEL ?= qwen2.5-coder-0.5b-instruct-q4_k_m
 BENCH_MODELS = smollm2-135m-instruct-q4_1 $(DEMO_MODEL) qwen2.5-coder-1.5b-instruct-q4_k_m gemma-3-270m-q4_k_m
 
-.PHONY: help setup run test test-rust test-python lint format bench bench-proxy bench-graph bench-engine bench-serve docs wheel lock exactness conformance clean
+.PHONY: help setup run test test-rust test-python lint format bench bench-proxy bench-graph bench-engine bench-serve docs wheel exactness conformance clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | column -t -s '|'
@@ -41,10 +41,9 @@ format:  ## Format everything
 	@$(BIN)/ruff check --quiet --fix .
 	@cargo fmt --all
 
-bench: setup  ## Figures of this machine, written to docs/benchmarks/ (nothing else should run)
-	@$(BIN)/zlrs models pull $(DEMO_MODEL)
-	@$(BIN)/python benches/engine_speed.py --model $(DEMO_MODEL)
-	@$(MAKE) --no-print-directory bench-proxy
+bench:  ## Every benchmark in its quick form, written to docs/benchmarks/ (nothing else should run)
+	@$(MAKE) --no-print-directory bench-engine QUICK=1
+	@$(MAKE) --no-print-directory bench-serve bench-proxy bench-graph
 
 bench-proxy: setup  ## The sidecar beside a bare relay, LiteLLM and Portkey (SOAK=20 adds a soak of 20 minutes)
 	@$(BIN)/python benches/sidecar.py $(if $(SOAK),--soak $(SOAK))
@@ -67,7 +66,7 @@ docs: setup  ## Regenerate the reference pages
 wheel: setup  ## Both distributions for publishing, in dist/
 	@rm -rf dist
 	@$(BIN)/python -m maturin build --profile dist --locked --quiet --out dist
-	@$(BIN)/python -m hatchling build -d ../dist -t wheel 2>/dev/null || (cd proxy && ../$(BIN)/python -m hatchling build -d ../dist -t wheel)
+	@cd proxy && ../$(BIN)/python -m hatchling build -d ../dist -t wheel
 	@ls -l dist
 
 exactness: setup  ## The long suites of exactness (tier T2)
@@ -78,9 +77,6 @@ exactness: setup  ## The long suites of exactness (tier T2)
 conformance: setup  ## The long suites of the two protocols (tier T2)
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)
 	@$(BIN)/python -m pytest -q -m t2 tests/conformance tests/faults
-
-lock: setup  ## Renew requirements/dev.txt from what is installed
-	@$(BIN)/python scripts/lock.py
 
 clean:  ## Remove everything that was built here
 	@rm -rf target .venv dist python/zlrs/_core*.so
