@@ -116,7 +116,7 @@ fn answers_are_those_of_requests_alone() {
     let mut world = World::new();
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         failure_persistence: None,
-        ..ProptestConfig::with_cases(60)
+        ..ProptestConfig::with_cases(400)
     });
     let mut seen = (0, 0, 0);
     let plans = (proptest::collection::vec(action(), 1..24), 0_usize..3, 1_usize..6, 1_usize..70);
