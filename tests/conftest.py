@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -14,6 +15,9 @@ from support.sidecar_process import Process, clean_up, launch
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
+
+# A shell that runs the tests in its background hands them an ignored SIGINT; the tests of Ctrl-C need it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest_asyncio.fixture
