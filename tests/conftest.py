@@ -6,6 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import aiohttp
+import pytest
 import pytest_asyncio
 
 from support.mock_upstream import MockUpstream
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-# A shell that runs the tests in its background hands them an ignored SIGINT; the tests of Ctrl-C need it.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+
+@pytest.fixture(autouse=True)
+def interruptible() -> None:
+    """A shell that runs the tests in its background hands them an ignored SIGINT; tests of Ctrl-C need it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest_asyncio.fixture
