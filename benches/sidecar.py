@@ -81,7 +81,7 @@ class Bench:
     def spawn(self, command: list[str], core: str, **options: object) -> subprocess.Popen[str]:
         """Start a process on one core; it ends with the run."""
         pinned = ["taskset", "-c", core, *command]
-        process: subprocess.Popen[str] = subprocess.Popen(pinned, text=True, **options)  # type: ignore[call-overload]
+        process: subprocess.Popen[str] = subprocess.Popen(pinned, text=True, **options)  # type: ignore[call-overload]  # options are a plain dictionary
         self._stack.callback(end, process)
         return process
 

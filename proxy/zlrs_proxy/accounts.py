@@ -163,7 +163,7 @@ class Accounts:
             self._limits.spend(entry.client, usage.total)
         if usage is not None and is_upstream and entry.recount is not None:
             self._metrics.recount(entry.recount.tokens, usage.prompt)
-        if self._ledger is not None and entry.is_understood and entry.status == 200:  # noqa: PLR2004
+        if self._ledger is not None and entry.is_understood and entry.status == 200:  # noqa: PLR2004 - a status is clearest by its number
             what = "unknown" if usage is None else entry.what
             self._ledger.add(
                 self._clock.wall_ms(),

@@ -242,7 +242,7 @@ def _flags(options: Mapping[str, object]) -> dict[str, Value]:
 
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:  # noqa: PLR2004
+    if not colon or not port.isdigit() or int(port) > 65_535:  # noqa: PLR2004 - the highest port
         raise SettingsError(f"--admin wants HOST:PORT, for example 127.0.0.1:9090 (given {text!r})")
     return host.strip("[]") or "127.0.0.1", int(port)
 

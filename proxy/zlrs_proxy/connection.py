@@ -93,7 +93,7 @@ class Connection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionResetError("an error after the head of the answer was sent")
         cast("Server", self._manager).note_error(status, exc)
-        if status >= 500:  # noqa: PLR2004
+        if status >= 500:  # noqa: PLR2004 - a status is clearest by its number
             refusal = Refusal(APIError("The sidecar failed on this request."), close=True)
         elif isinstance(exc, LineTooLong):
             message = f"The request line or a header is longer than {_LINE_LIMIT_BYTES} bytes."

@@ -23,7 +23,7 @@ _BACKOFF_SECONDS = 0.5
 def may_repeat_status(method: str, status: int, headers: RawHeaders) -> bool:
     """Whether an answer may be asked for again: what the upstream says, else what its status means."""
     said = (value_of(headers, b"x-should-retry") or b"").strip().lower()
-    if said == b"false" or status < 400:  # noqa: PLR2004
+    if said == b"false" or status < 400:  # noqa: PLR2004 - a status is clearest by its number
         return False
     if said == b"true" or status in _REFUSED:
         return True
@@ -67,6 +67,6 @@ def _named_seconds(headers: RawHeaders, now_ms: int) -> float | None:
 def _number(value: bytes | None) -> float | None:
     text = (value or b"").strip()
     whole, _, part = text.partition(b".")
-    if not whole.isdigit() or len(text) > 12 or (part and not part.isdigit()):  # noqa: PLR2004
+    if not whole.isdigit() or len(text) > 12 or (part and not part.isdigit()):  # noqa: PLR2004 - the most digits that can be meant
         return None
     return float(text)

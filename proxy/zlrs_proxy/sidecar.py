@@ -246,7 +246,7 @@ class Sidecar:
         return self.metrics.text(self._keeper.stats())
 
     def _note_error(self, status: int, error: BaseException | None) -> None:
-        if status < 500:  # noqa: PLR2004
+        if status < 500:  # noqa: PLR2004 - a status is clearest by its number
             self.metrics.malformed.add()
         else:
             _LOG.error("fault in a handler", exc_info=error)

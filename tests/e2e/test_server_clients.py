@@ -182,7 +182,7 @@ def real() -> Iterator[Serving]:
 def test_a_real_model_answers_messages(real: Serving) -> None:
     with anthropic.Anthropic(base_url=real.url, api_key="any", max_retries=0) as client:
         asked = {"model": "any", "max_tokens": 16, "extra_body": {"temperature": 0}}
-        whole = client.messages.create(messages=[{"role": "user", "content": QUESTION}], **asked)  # type: ignore[call-overload]
+        whole = client.messages.create(messages=[{"role": "user", "content": QUESTION}], **asked)  # type: ignore[call-overload]  # options are a plain dictionary
         assert "Paris" in whole.content[0].text
         counted = client.messages.count_tokens(model="any", messages=[{"role": "user", "content": QUESTION}])
         # An earlier test may have asked the same.
@@ -197,7 +197,7 @@ def test_a_real_model_answers_messages(real: Serving) -> None:
             assert next(iter(stream)).message.usage == warm.model_copy(update={"output_tokens": 0})
         with anthropic.Anthropic(base_url=real.url, api_key="another", max_retries=0) as other:
             asked_of_other = {"messages": [{"role": "user", "content": QUESTION}], **asked}
-            cold = other.messages.create(**asked_of_other)  # type: ignore[call-overload]
+            cold = other.messages.create(**asked_of_other)  # type: ignore[call-overload]  # options are a plain dictionary
         assert cold.usage.cache_read_input_tokens == 0
         assert cold.content[0].text == whole.content[0].text
 

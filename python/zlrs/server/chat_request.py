@@ -86,7 +86,7 @@ def _bias(given: dict[str, float] | None, vocabulary: int) -> dict[int, float] |
     bias = {}
     for token, value in given.items():
         path = f"logit_bias.{token[:20]}"
-        if not (token.isascii() and token.isdigit() and len(token) < 10 and int(token) < vocabulary):  # noqa: PLR2004
+        if not (token.isascii() and token.isdigit() and len(token) < 10 and int(token) < vocabulary):  # noqa: PLR2004 - the most digits that can be meant
             raise invalid(f"token ids are 0 … {vocabulary - 1}", param=path)
         in_range(path, value, -BIAS_LIMIT, BIAS_LIMIT)
         bias[int(token)] = value

@@ -95,7 +95,7 @@ class Connection(web.RequestHandler):
                 f"the request line and each header may have {LINE_LIMIT_BYTES} bytes",
                 status=431,
             )
-        elif status < 500:  # noqa: PLR2004
+        elif status < 500:  # noqa: PLR2004 - a status is clearest by its number
             refusal = refuse("invalid_request_error", "this is not a well-formed HTTP/1.1 request")
         else:
             refusal = refuse("api_error", "the server failed on this request")

@@ -65,6 +65,6 @@ async def handle_one(request: web.Request) -> web.Response:
 def _limit(given: str | None) -> int:
     if given is None:
         return DEFAULT_LIMIT
-    if not (given.isascii() and given.isdigit() and len(given) < 6 and LIMIT[0] <= int(given) <= LIMIT[1]):  # noqa: PLR2004
+    if not (given.isascii() and given.isdigit() and len(given) < 6 and LIMIT[0] <= int(given) <= LIMIT[1]):  # noqa: PLR2004 - the most digits that can be meant
         raise invalid(f"must be {LIMIT[0]} … {LIMIT[1]} (given {given[:20]!r})", param="limit")
     return int(given)
