@@ -30,6 +30,12 @@ pub struct Inputs {
     pub credential_window_ms: Option<u64>,
     /// How long an answer is served, milliseconds.
     pub ttl_ms: u64,
+    /// When the answer was first served after it was last asked for upstream, Unix milliseconds; none where it was not.
+    #[serde(default)]
+    pub unchecked_ms: Option<u64>,
+    /// How long after that it may still be served, milliseconds; none where answers are not asked for again.
+    #[serde(default)]
+    pub check_within_ms: Option<u64>,
     /// The time of the request, Unix milliseconds.
     pub now_ms: u64,
     /// The latest time this graph has seen.
@@ -116,6 +122,11 @@ fn against_a_hit(inputs: &Inputs) -> Option<Refusal> {
     };
     if age_ms >= inputs.ttl_ms || inputs.now_ms >= entry.expires_ms {
         return whole(Reason::Expired);
+    }
+    if let (Some(since_ms), Some(within_ms)) = (inputs.unchecked_ms, inputs.check_within_ms)
+        && inputs.now_ms.saturating_sub(since_ms) >= within_ms
+    {
+        return whole(Reason::Recheck);
     }
     inputs.unfit.clone()
 }

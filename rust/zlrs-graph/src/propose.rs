@@ -64,6 +64,9 @@ pub struct ProposalInputs {
     pub doubted_ms: Option<u64>,
     /// The guard that keeps the two wordings apart, if one does.
     pub guard: Option<String>,
+    /// Whether the entry's own schedule wants a check.
+    #[serde(default)]
+    pub is_due: bool,
     /// The class.
     pub standing: Standing,
     /// The accepted rate of wrong answers per hit.
@@ -110,13 +113,15 @@ pub fn propose(inputs: &ProposalInputs) -> Proposal {
     if inputs.mode == Mode::Off {
         return Proposal::Nothing(Nothing::Off);
     }
-    match decide(&inputs.base) {
-        Outcome::Hit => {}
+    let is_overdue = match decide(&inputs.base) {
+        Outcome::Hit => false,
+        // It may not be served, and being compared is what it waits for.
+        Outcome::Miss(refusal) if refusal.reason == Reason::Recheck => true,
         Outcome::Miss(refusal) if refusal.reason == Reason::NoEntry => {
             return Proposal::Nothing(Nothing::NoEntry);
         }
         Outcome::Miss(_) | Outcome::Skipped(_) => return Proposal::Nothing(Nothing::NotServable),
-    }
+    };
     let LookupFacts::Found(entry) = inputs.base.lookup else {
         return Proposal::Nothing(Nothing::NoEntry);
     };
@@ -131,6 +136,7 @@ pub fn propose(inputs: &ProposalInputs) -> Proposal {
     }
     let standing = &inputs.standing;
     let may_serve = inputs.mode == Mode::Bounded
+        && !is_overdue
         && inputs.evidence_in_service
         && standing.is_current
         && standing.upper() <= inputs.limit
@@ -139,5 +145,5 @@ pub fn propose(inputs: &ProposalInputs) -> Proposal {
         return Proposal::Trial;
     }
     let share = standing.step.check_share(standing.clean_run);
-    Proposal::Serve { recheck: falls_into(inputs.draw.check, share) }
+    Proposal::Serve { recheck: inputs.is_due || falls_into(inputs.draw.check, share) }
 }

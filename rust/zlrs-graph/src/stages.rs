@@ -6,7 +6,7 @@ use zlrs_wire::header::Stage;
 
 use crate::Digest;
 
-/// Clean checks of served hits, in a row, that a step needs before the next one.
+/// Clean trials in a row that a step needs before the next one. The last of them is of a served hit.
 pub const CLEAN_NEEDED: u64 = 300;
 /// Clean trials in a row after which a full route is checked at its floor.
 pub const FLOOR_AFTER: u64 = 30_000;
@@ -75,13 +75,14 @@ impl Step {
     }
 }
 
-/// Where a class stands: its step and the clean checks of served hits in a row on it.
+/// Where a class stands: its step and the clean trials in a row on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
     /// The step.
     pub step: Step,
-    /// Clean checks of served hits since it was reached or since the last wrong one.
+    /// Clean trials since it was reached or since the last wrong one. A request that was forwarded and compared tells as
+    /// much as one that was served and checked: a draw that nobody can choose has parted them.
     pub clean: u64,
 }
 
@@ -118,8 +119,8 @@ impl Progress {
         if seen.is_wrong {
             return Self { clean: 0, ..self };
         }
-        let clean = self.clean + seen.was_served as u64;
-        if clean >= CLEAN_NEEDED && !matches!(self.step, Step::Full) {
+        let clean = self.clean + 1;
+        if clean >= CLEAN_NEEDED && seen.was_served && !matches!(self.step, Step::Full) {
             return Self { step: self.step.above(), clean: 0 };
         }
         Self { clean, ..self }

@@ -10,6 +10,7 @@ use zlrs_wire::{Reason, Refusal};
 const NOW_MS: u64 = 1_800_000_000_000;
 const TTL_MS: u64 = 86_400_000;
 const WINDOW_MS: u64 = 900_000;
+const HOUR_MS: u64 = 3_600_000;
 
 fn entry(created_ms: u64) -> LookupFacts {
     LookupFacts::Found(EntryFacts {
@@ -30,6 +31,8 @@ fn good() -> Inputs {
         credential: Credential { accepted_ms: Some(NOW_MS - 500), refused_ms: None },
         credential_window_ms: Some(WINDOW_MS),
         ttl_ms: TTL_MS,
+        unchecked_ms: None,
+        check_within_ms: Some(HOUR_MS),
         now_ms: NOW_MS,
         latest_ms: NOW_MS,
     }
@@ -74,6 +77,7 @@ fn each_condition_alone_prevents_the_hit() {
         (changed(&|i| i.lookup = entry(NOW_MS + 1)), miss(Reason::ClockBackward)),
         (changed(&|i| i.lookup = entry(NOW_MS - TTL_MS)), miss(Reason::Expired)),
         (changed(&|i| i.ttl_ms = 1000), miss(Reason::Expired)),
+        (changed(&|i| i.unchecked_ms = Some(NOW_MS - HOUR_MS)), miss(Reason::Recheck)),
     ];
     for (number, (given, expected)) in cases.into_iter().enumerate() {
         assert_eq!(given, expected, "case {number}");
@@ -98,6 +102,8 @@ fn what_just_holds_is_a_hit() {
         |i| i.credential.accepted_ms = Some(NOW_MS - WINDOW_MS),
         |i| i.credential.accepted_ms = Some(NOW_MS + CLOCK_SLACK_MS),
         |i| i.credential.refused_ms = Some(NOW_MS - 501),
+        |i| i.unchecked_ms = Some(NOW_MS - HOUR_MS + 1),
+        |i| (i.unchecked_ms, i.check_within_ms) = (Some(0), None),
         |i| {
             i.credential_window_ms = None;
             i.credential = Credential { accepted_ms: None, refused_ms: Some(NOW_MS) };
@@ -151,7 +157,18 @@ fn inputs() -> impl Strategy<Value = Inputs> {
         .prop_map(|(accepted_ms, refused_ms)| Credential { accepted_ms, refused_ms });
     let window = prop_oneof![Just(None), Just(Some(WINDOW_MS)), any::<u64>().prop_map(Some)];
     let ttl = prop_oneof![Just(TTL_MS), any::<u64>()];
-    (refusal(), prop::bool::weighted(0.9), lookup(), refusal(), credential, window, ttl, time(), time())
+    let check = (prop::option::of(time()), prop::option::of(1_u64..10_000_000));
+    (
+        refusal(),
+        prop::bool::weighted(0.9),
+        lookup(),
+        refusal(),
+        credential,
+        window,
+        ttl,
+        (time(), time()),
+        check,
+    )
         .prop_map(
             |(
                 refusal,
@@ -161,8 +178,8 @@ fn inputs() -> impl Strategy<Value = Inputs> {
                 credential,
                 credential_window_ms,
                 ttl_ms,
-                now_ms,
-                latest_ms,
+                (now_ms, latest_ms),
+                (unchecked_ms, check_within_ms),
             )| {
                 let latest_ms = latest_ms.max(now_ms);
                 Inputs {
@@ -173,6 +190,8 @@ fn inputs() -> impl Strategy<Value = Inputs> {
                     credential,
                     credential_window_ms,
                     ttl_ms,
+                    unchecked_ms,
+                    check_within_ms,
                     now_ms,
                     latest_ms,
                 }
@@ -201,6 +220,10 @@ fn may_hit(inputs: &Inputs) -> bool {
         && wide(inputs.latest_ms) - now <= slack
         && (0..wide(inputs.ttl_ms)).contains(&(now - wide(entry.created_ms)))
         && now < wide(entry.expires_ms)
+        && inputs
+            .unchecked_ms
+            .zip(inputs.check_within_ms)
+            .is_none_or(|(since, within)| now - wide(since) < wide(within))
 }
 
 proptest! {

@@ -234,12 +234,15 @@ fn proposal_inputs(pool: &Pool, draw: Draw) -> ProposalInputs {
             credential: Credential::default(),
             credential_window_ms: None,
             ttl_ms: 100_000,
+            unchecked_ms: None,
+            check_within_ms: Some(500),
             now_ms: 2000,
             latest_ms: 2000,
         },
         stability: Stability { agreements: 1, agreed_ms: 1500 },
         doubted_ms: None,
         guard: None,
+        is_due: false,
         standing: Standing {
             step: pool.progress.step,
             trials: pool.trials,
@@ -268,6 +271,9 @@ fn each_condition_alone_keeps_an_answer_from_being_served() {
     };
     assert_eq!(propose(&|_| {}), Proposal::Serve { recheck: false });
     assert_eq!(propose(&|inputs| inputs.draw.check = 0), Proposal::Serve { recheck: true });
+    assert_eq!(propose(&|inputs| inputs.is_due = true), Proposal::Serve { recheck: true });
+    assert_eq!(propose(&|inputs| inputs.base.unchecked_ms = Some(1501)), Proposal::Serve { recheck: false });
+    assert_eq!(propose(&|inputs| inputs.base.unchecked_ms = Some(1500)), Proposal::Trial, "overdue");
     assert_eq!(propose(&|inputs| inputs.mode = Mode::Off), Proposal::Nothing(Nothing::Off));
     assert_eq!(propose(&|inputs| inputs.mode = Mode::Shadow), Proposal::Trial);
     assert_eq!(propose(&|inputs| inputs.evidence_in_service = false), Proposal::Trial);

@@ -19,7 +19,7 @@ fn after(mut progress: Progress, seen: Observation, times: u64) -> Progress {
 }
 
 #[test]
-fn a_class_climbs_one_step_for_each_three_hundred_clean_checks() {
+fn a_class_climbs_one_step_for_each_three_hundred_clean_trials() {
     let mut progress = at(Step::Shadow).after(GOOD);
     assert_eq!(progress, at(Step::Canary));
     for next in [Step::RampQuarter, Step::RampHalf, Step::Full] {
@@ -33,9 +33,13 @@ fn a_class_climbs_one_step_for_each_three_hundred_clean_checks() {
 }
 
 #[test]
-fn only_checks_of_served_hits_count_for_the_next_step() {
+fn forwarded_trials_count_and_a_served_one_completes_the_step() {
     let forwarded = Observation { was_served: false, ..GOOD };
-    assert_eq!(after(at(Step::Canary), forwarded, 10_000), at(Step::Canary));
+    let progress = after(at(Step::Canary), forwarded, 10_000);
+    assert_eq!(progress, Progress { step: Step::Canary, clean: 10_000 });
+    assert_eq!(progress.after(GOOD), at(Step::RampQuarter));
+    let almost = after(at(Step::Canary), forwarded, CLEAN_NEEDED - 2);
+    assert_eq!(almost.after(GOOD).step, Step::Canary, "a served one too few");
 }
 
 #[test]

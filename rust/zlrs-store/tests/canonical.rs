@@ -166,7 +166,7 @@ fn a_class_that_has_proven_itself_is_served_a_twentieth_and_every_hit_is_checked
     assert_eq!((pool.wrong, pool.progress.step), (0, Step::Canary));
     let before = stats(&graph)["canonical_hits"];
     let (mut hits, mut forwarded) = (0, 0);
-    for number in 0..400 {
+    for number in 0..290 {
         teach(&graph, &order(200_000 + number, 0), ANSWER, now_ms + 10);
         teach(&graph, &order(200_000 + number, 1), ANSWER, now_ms + 20);
         let decision = order(200_000 + number, 2).decide(&graph, now_ms + 30);
@@ -185,9 +185,9 @@ fn a_class_that_has_proven_itself_is_served_a_twentieth_and_every_hit_is_checked
             forwarded += 1;
         }
     }
-    assert!((4..50).contains(&hits), "{hits} of {}", hits + forwarded);
+    assert!((3..40).contains(&hits), "{hits} of {}", hits + forwarded);
     let pool = &graph.pools()[0].pool;
-    assert_eq!(pool.progress.clean, hits, "checks of served hits count for the next step");
+    assert_eq!(pool.progress.step, Step::Canary);
     assert_eq!(stats(&graph)["canonical_hits"] - before, hits);
 }
 

@@ -127,10 +127,11 @@ fn an_answer_lives_as_long_as_its_time_and_never_on_a_clock_that_ran_back() {
     let ttl_ms = settings().ttl_s * 1000;
     let folder = tempfile::tempdir().unwrap();
     for graph in [
-        Graph::open(None, Settings { credential_check: false, ..settings() }, NOW_MS).unwrap(),
+        Graph::open(None, Settings { credential_check: false, recheck: false, ..settings() }, NOW_MS)
+            .unwrap(),
         Graph::open(
             Some(&folder.path().join("g")),
-            Settings { credential_check: false, ..settings() },
+            Settings { credential_check: false, recheck: false, ..settings() },
             NOW_MS,
         )
         .unwrap(),

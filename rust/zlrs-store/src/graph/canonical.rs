@@ -104,9 +104,17 @@ impl Graph {
         let refused = stored.as_ref().and_then(|stored| guard(&stored.ask, question.ask));
         let inputs = ProposalInputs {
             mode: self.settings.canonical,
-            base: Inputs { lookup: facts, ..question.base.clone() },
+            base: Inputs {
+                lookup: facts,
+                unchecked_ms: self.unchecked_ms(&entry, stored.as_ref(), question.base),
+                ..question.base.clone()
+            },
             stability: stored.as_ref().map_or_else(Stability::default, |stored| stored.envelope.stability),
             doubted_ms,
+            is_due: stored.as_ref().is_some_and(|stored| {
+                self.settings.recheck
+                    && self.rechecks.is_due(&entry, stored.entry.created_ms, question.base.now_ms)
+            }),
             guard: refused.map(|refusal| refusal.reason.name().to_owned()),
             standing,
             limit: self.settings.preset.limit(),
@@ -121,6 +129,14 @@ impl Graph {
             inputs,
             stored,
         })
+    }
+
+    /// Since when the stored answer has been served without a check: over this route, or word for word to the same ask
+    /// after this route's answer was last confirmed.
+    fn unchecked_ms(&self, entry: &Digest, stored: Option<&Stored>, base: &Inputs) -> Option<u64> {
+        let created_ms = stored?.entry.created_ms;
+        let own = self.rechecks.unchecked_ms(entry);
+        own.into_iter().chain(base.unchecked_ms.filter(|since_ms| created_ms <= *since_ms)).min()
     }
 
     /// Node and entry of an ask: scope and template, and the values that fill it. Linear in its length.
@@ -218,7 +234,7 @@ impl Graph {
             // Whether the stored wording's own answer is wrong too, its next hit will show.
             let scope = ScopeKey(keys.scope.0);
             let own = request_key(&self.scope_secret, &scope, &stored.ask);
-            self.rechecks.begin(&Digest(own.0));
+            self.rechecks.doubt(&Digest(own.0));
             return Some(agreement);
         }
         let stability = stored.envelope.stability.after(is_clean, now_ms);
@@ -293,6 +309,10 @@ impl Graph {
         let model = fresh.model.clone();
         // Without random bytes nothing is encrypted, and nothing is kept.
         let Ok(envelope) = Envelope::new(&self.wording_key, &canonical.ask, stability, model) else { return };
+        match canonical.stored {
+            Some(_) => self.rechecks.checked(&canonical.entry, true, now_ms),
+            None => self.rechecks.begin(&canonical.entry),
+        }
         let draft = Draft {
             key: canonical.entry,
             scope: keys.scope,

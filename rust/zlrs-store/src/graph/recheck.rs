@@ -21,6 +21,8 @@ impl Graph {
         let agreement = fresh.and_then(|message| self.compared(decision, message, now_ms));
         if let Some((_, served)) = &decision.check {
             self.rechecks.checked(&served.key, agreement.is_some(), now_ms);
+        } else if let Some(canonical) = &decision.canonical {
+            self.rechecks.checked(&canonical.entry, agreement.is_some(), now_ms);
         }
         let counter = match agreement {
             Some(Agreement::Agree) => &self.counts.rechecks_agreed,

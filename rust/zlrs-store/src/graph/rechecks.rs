@@ -38,6 +38,25 @@ impl Rechecks {
         due
     }
 
+    /// When an entry was first served after its last check.
+    pub fn unchecked_ms(&self, entry: &Digest) -> Option<u64> {
+        self.served().peek(entry).and_then(Served::unchecked_ms)
+    }
+
+    /// Whether the next hit is to be checked. Changes nothing.
+    pub fn is_due(&self, entry: &Digest, created_ms: u64, now_ms: u64) -> bool {
+        let known = self.served().peek(entry).copied().unwrap_or_default();
+        known.due(&self.rules, entry, created_ms, now_ms).is_some()
+    }
+
+    /// The next hit is to be checked.
+    pub fn doubt(&self, entry: &Digest) {
+        let mut served = self.served();
+        let mut known = served.get(entry).copied().unwrap_or_default();
+        known.doubt();
+        served.insert(*entry, known);
+    }
+
     /// A check ended.
     pub fn checked(&self, entry: &Digest, conclusive: bool, now_ms: u64) {
         if let Some(known) = self.served().get_mut(entry) {

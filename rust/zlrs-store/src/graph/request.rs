@@ -84,6 +84,11 @@ impl Graph {
                 .credential_check
                 .then_some(self.settings.credential_window_s * 1000),
             ttl_ms: self.settings.ttl_s * 1000,
+            unchecked_ms: match &lookup {
+                Lookup::Found(entry) => self.rechecks.unchecked_ms(&entry.key),
+                Lookup::Nothing(_) => None,
+            },
+            check_within_ms: self.settings.recheck.then_some(self.settings.recheck_every_s * 1000),
             now_ms,
             latest_ms,
         };
@@ -109,7 +114,7 @@ impl Graph {
         let mut canonical = None;
         if let (Outcome::Miss(refusal), Some(scope), Some(protocol), Some(view)) =
             (&outcome, &scope, understood.protocol, &understood.view)
-            && matches!(refusal.reason, Reason::NoEntry | Reason::Expired)
+            && matches!(refusal.reason, Reason::NoEntry | Reason::Expired | Reason::Recheck)
         {
             canonical = self.consider(&Question {
                 protocol,
@@ -131,6 +136,7 @@ impl Graph {
                     age = Some(Duration::from_millis(now_ms.saturating_sub(created_ms)));
                     outcome = Outcome::Hit;
                     self.counts.canonical_hits.fetch_add(1, Ordering::Relaxed);
+                    self.rechecks.hit(&canonical.entry, created_ms, now_ms);
                 }
                 Err(refusal) => {
                     canonical.inputs.base.unfit = Some(refusal);
