@@ -36,6 +36,18 @@ class Figure:
     note: str = ""
 
 
+def versus(
+    name: str, unit: str, value: float, peer: str, base: float, target: str = "", note: str = ""
+) -> Figure:
+    """A figure beside a peer's, with the ratio's target `>= N x` or `<= N x`."""
+    ratio = value / base if base else 0.0
+    met = None
+    if target:
+        sign, bound, _ = target.split()
+        met = ratio >= float(bound) if sign == ">=" else ratio <= float(bound)
+    return Figure(name, unit, value, peer, base, ratio, target, met, note)
+
+
 def _machine() -> str:
     model = next(
         (
@@ -53,8 +65,8 @@ def _commit() -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def write_report(name: str, figures: list[Figure]) -> None:
-    """Print the figures and write docs/benchmarks/NAME.json."""
+def show(name: str, figures: list[Figure]) -> None:
+    """Print the figures."""
     table = Table(title=name)
     for heading in ("figure", "value", "peer", "ratio", "note"):
         table.add_column(heading)
@@ -67,6 +79,11 @@ def write_report(name: str, figures: list[Figure]) -> None:
             figure.note,
         )
     Console().print(table)
+
+
+def write_report(name: str, figures: list[Figure]) -> None:
+    """Print the figures and write docs/benchmarks/NAME.json."""
+    show(name, figures)
     load = os.getloadavg()[0]
     report = {
         "commit": _commit(),

@@ -13,10 +13,9 @@ from zlrs_proxy.retry import may_repeat_failure, may_repeat_status, wait_seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aiohttp import ClientResponse
-
     from zlrs_proxy.body import Body
     from zlrs_proxy.clock import Clock
+    from zlrs_proxy.direct import Answer
     from zlrs_proxy.exchange import Exchange
     from zlrs_proxy.forward import Forwarder
     from zlrs_proxy.metrics import Metrics
@@ -40,7 +39,7 @@ class Attempts:
         self._clock = clock
         self._rng = random.Random()  # noqa: S311 - spreads waits, keeps no secret
 
-    async def open(self, exchange: Exchange, body: Body) -> ClientResponse:
+    async def open(self, exchange: Exchange, body: Body) -> Answer:
         """The head of the answer; `exchange.member` says whose it is.
 
         Only a body that is here whole can be sent twice. An answer that would be tried again and cannot be is
@@ -55,14 +54,14 @@ class Attempts:
         may_repeat = body.complete
         waiting = list(order)
         tries = 0
-        held: ClientResponse | None = None
+        held: Answer | None = None
         try:
             while True:
                 member = _next(waiting)
                 waiting.remove(member)
                 tries += 1
                 failure: UpstreamError | None = None
-                answer: ClientResponse | None = None
+                answer: Answer | None = None
                 try:
                     answer = await self._ask(exchange, body, member)
                 except UpstreamError as error:
@@ -90,7 +89,7 @@ class Attempts:
             if held is not None:
                 held.close()
 
-    async def _ask(self, exchange: Exchange, body: Body, member: Member) -> ClientResponse:
+    async def _ask(self, exchange: Exchange, body: Body, member: Member) -> Answer:
         health = Health.NEUTRAL
         try:
             answer = await self._forwarder.open(exchange, body, member)
@@ -105,7 +104,7 @@ class Attempts:
         finally:
             member.breaker.record(health)
 
-    def _pause(self, answer: ClientResponse | None, tries: int, upstreams: int) -> float | None:
+    def _pause(self, answer: Answer | None, tries: int, upstreams: int) -> float | None:
         """How long to wait before all are asked again; None when they are not."""
         rounds = tries // upstreams
         if rounds > self._settings.retries:
@@ -120,7 +119,7 @@ def _next(waiting: Sequence[Member]) -> Member:
     return next((member for member in waiting if member.breaker.admits()), waiting[0])
 
 
-def _may_go_on(exchange: Exchange, answer: ClientResponse | None, failure: UpstreamError | None) -> bool:
+def _may_go_on(exchange: Exchange, answer: Answer | None, failure: UpstreamError | None) -> bool:
     method = exchange.request.method
     if answer is not None:
         return may_repeat_status(method, answer.status, answer.raw_headers)

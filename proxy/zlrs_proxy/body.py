@@ -66,17 +66,7 @@ class Body:
         if self.length is not None and self.length > up_to:
             return False
         if self._content.is_eof() and self._content.exception() is None and self._count == 0:
-            # All has arrived: no wait, no deadline.
-            self.held = self._content.read_nowait()
-            self._count = len(self.held)
-            if self._count > self._limit:
-                self.failure = too_large(self._limit, None)
-                raise self.failure
-            self.complete = True
-            if self._count <= up_to:
-                return True
-            self.complete = False
-            return False
+            return self._take(up_to)
         pieces: list[bytes] = []
         while self._count <= up_to:
             piece = await self._piece()
@@ -85,6 +75,24 @@ class Body:
                 break
             pieces.append(piece)
         self.held = b"".join(pieces)
+        return self.complete
+
+    def hold_now(self, up_to: int) -> bool:
+        """`hold` without a wait; False also when the body is not here."""
+        if self.complete:
+            return True
+        if self.length is None or self.length > up_to or self._count:
+            return False
+        return self._content.is_eof() and self._content.exception() is None and self._take(up_to)
+
+    def _take(self, up_to: int) -> bool:
+        # All has arrived: no wait, no deadline.
+        self.held = self._content.read_nowait()
+        self._count = len(self.held)
+        if self._count > self._limit:
+            self.failure = too_large(self._limit, None)
+            raise self.failure
+        self.complete = self._count <= up_to
         return self.complete
 
     def replace(self, body: bytes) -> None:

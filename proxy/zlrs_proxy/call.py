@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from zlrs_proxy.body import Body
+    from zlrs_proxy.direct import Answer
     from zlrs_proxy.tap import Tap
 
 
@@ -37,7 +38,7 @@ class Call:
 
     def __init__(
         self,
-        opening: Coroutine[None, None, aiohttp.ClientResponse],
+        opening: Coroutine[None, None, Answer],
         body: Body,
         tap: Tap,
         idle_seconds: float,
@@ -45,8 +46,8 @@ class Call:
         *,
         may_outlive: bool,
     ) -> None:
-        self._coroutine: Coroutine[None, None, aiohttp.ClientResponse] | None = opening
-        self._opening: asyncio.Task[aiohttp.ClientResponse] | None = None
+        self._coroutine: Coroutine[None, None, Answer] | None = opening
+        self._opening: asyncio.Task[Answer] | None = None
         if may_outlive:
             self._coroutine = None
             self._opening = asyncio.ensure_future(opening)
@@ -54,7 +55,7 @@ class Call:
         self._body = body
         self._idle_seconds = idle_seconds
         self._ended: Callable[[bool], None] | None = ended
-        self._answer: aiohttp.ClientResponse | None = None
+        self._answer: Answer | None = None
         self._closed: asyncio.Future[None] | None = None
         self._watch = Watch()
         self.tap = tap
@@ -64,7 +65,7 @@ class Call:
         """Whether the head of an answer has come."""
         return self._answer is not None
 
-    async def opened(self) -> aiohttp.ClientResponse:
+    async def opened(self) -> Answer:
         """The answer's head. Where the call may outlive its client, being cancelled does not cancel it.
 
         Raises:
@@ -81,7 +82,7 @@ class Call:
                 self._closed.add_done_callback(self._connection_lost)
         return self._answer
 
-    async def _open(self) -> aiohttp.ClientResponse:
+    async def _open(self) -> Answer:
         if self._opening is not None:
             return await asyncio.shield(self._opening)
         opening, self._coroutine = self._coroutine, None
@@ -190,12 +191,12 @@ class Call:
             ended(whole)
 
 
-def _close_answer(task: asyncio.Future[aiohttp.ClientResponse]) -> None:
+def _close_answer(task: asyncio.Future[Answer]) -> None:
     if not task.cancelled() and task.exception() is None:
         task.result().close()
 
 
-def _retrieve(task: asyncio.Future[aiohttp.ClientResponse]) -> None:
+def _retrieve(task: asyncio.Future[Answer]) -> None:
     """An error that nobody waits for any more is not an error of the program."""
     if not task.cancelled():
         task.exception()

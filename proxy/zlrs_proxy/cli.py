@@ -23,6 +23,8 @@ from zlrs_proxy.settings import RuleSettings, Settings, SettingsError, UpstreamS
 from zlrs_proxy.sidecar import Sidecar
 from zlrs_proxy.state import default_folder
 from zlrs_proxy.store import graph_opener
+from zlrs_proxy.supervisor import Supervisor
+from zlrs_proxy.worker import Place, Worker, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -51,6 +53,7 @@ _CONFIGURED = {
     "access_log": "proxy.access_log",
     "host": "proxy.host",
     "port": "proxy.port",
+    "workers": "proxy.workers",
     "keys_file": "proxy.keys_file",
     "allowed_hosts": "proxy.allowed_hosts",
     "drain_seconds": "proxy.drain_seconds",
@@ -76,8 +79,13 @@ def command(argv: Sequence[str]) -> int:
         opener = None if options.no_graph else graph_opener(config.graph)
         logs.to_stderr()
         _allow_descriptors()
+        worker = Worker(Place.decode(options.worker)) if options.worker is not None else None
+        if worker is None and first.workers > 1:
+            with _PlainRunner(asyncio.new_event_loop) as runner:
+                return runner.run(_supervise(argv, first))
         with _runner() as runner:
-            return runner.run(_serve(Sidecar(first, opener), lambda: settings()[0]))
+            sidecar = Sidecar(first, opener, worker=worker)
+            return runner.run(_serve(sidecar, lambda: settings()[0], worker))
     except (ConfigError, SettingsError) as error:
         return _fail(str(error), EXIT_USAGE)
     except OSError as error:
@@ -128,6 +136,7 @@ def settings_from(config: Config) -> Settings:
         usage_ledger=proxy.usage_ledger,
         host=proxy.host,
         port=proxy.port,
+        workers=proxy.workers,
         admin_host=admin_host,
         admin_port=admin_port,
         admin_token_file=proxy.admin_token_file,
@@ -138,6 +147,7 @@ def settings_from(config: Config) -> Settings:
         body_limit_bytes=proxy.body_limit_bytes,
         first_byte_seconds=proxy.first_byte_seconds,
         idle_seconds=proxy.idle_seconds,
+        ping_seconds=proxy.ping_seconds,
         decide_seconds=proxy.decide_seconds,
         drain_seconds=proxy.drain_seconds,
     )
@@ -196,7 +206,24 @@ async def _reload(sidecar: Sidecar, read: Callable[[], Settings]) -> None:
     _LOG.info("configuration reloaded", extra={"fields": {"needs_restart": kept} if kept else {}})
 
 
-async def _serve(sidecar: Sidecar, read: Callable[[], Settings]) -> int:
+async def _supervise(argv: Sequence[str], settings: Settings) -> int:
+    supervisor, ready = Supervisor(argv, settings), asyncio.Event()
+
+    async def say() -> None:
+        await ready.wait()
+        names = ", ".join(one.name if settings.upstreams else one.url for one in settings.all_upstreams())
+        _say(f"zlrs proxy: {supervisor.address} -> {names} ({settings.workers} workers)")
+        if supervisor.admin_address is not None:
+            _say(f"zlrs proxy: probes and metrics at {supervisor.admin_address}")
+
+    saying = asyncio.ensure_future(say())
+    try:
+        return await supervisor.run(ready)
+    finally:
+        saying.cancel()
+
+
+async def _serve(sidecar: Sidecar, read: Callable[[], Settings], worker: Worker | None) -> int:
     loop = asyncio.get_running_loop()
     reloads: set[asyncio.Task[None]] = set()
 
@@ -221,13 +248,18 @@ async def _serve(sidecar: Sidecar, read: Callable[[], Settings]) -> int:
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, 20, 50)
     loop.add_signal_handler(signal.SIGHUP, hang_up)
-    _say(f"zlrs proxy: {sidecar.address} -> {sidecar.upstream_name}")
-    if sidecar.admin_address is not None:
-        _say(f"zlrs proxy: probes and metrics at {sidecar.admin_address}")
+    if worker is not None:
+        worker.start(sidecar.own_metrics, lambda: cut() if stopping.is_set() else stopping.set())
+    else:
+        _say(f"zlrs proxy: {sidecar.address} -> {sidecar.upstream_name}")
+        if sidecar.admin_address is not None:
+            _say(f"zlrs proxy: probes and metrics at {sidecar.admin_address}")
     try:
         await stopping.wait()
     finally:
         await sidecar.stop()
+        if worker is not None:
+            await worker.stop(sidecar.own_metrics)
     return 0
 
 
@@ -277,6 +309,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--upstream", metavar="URL", help="what stands behind, for example https://api.anthropic.com")
     add("--host", help="address to listen on (127.0.0.1); beyond loopback needs --keys-file")
     add("--port", type=int, help="port to listen on (8090); 0 takes a free one and prints it")
+    add("--worker", help=argparse.SUPPRESS)
+    add("--workers", type=int, help="processes that answer, on one address and one store (1)")
     add("--store", metavar="PATH", help="folder of the decision graph; 'memory' keeps it in memory only")
     add("--config", metavar="FILE", help="instead of ./zlrs.toml")
     add("--no-graph", action="store_true", help="relay everything")

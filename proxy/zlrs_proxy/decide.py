@@ -7,15 +7,13 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from zlrs_proxy.coding import CodingError, decode
 from zlrs_proxy.names import RawHeaders, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from zlrs.graph import Decision
+    from zlrs.graph import Decision, Graph
     from zlrs_proxy.clock import Clock
     from zlrs_proxy.keeper import Keeper
 
@@ -26,46 +24,17 @@ _QUICK_BYTES = 64 * 1024
 _NO_GRAPH = (b"x-zlrs-no-graph", b"true")
 
 
-class Graph(Protocol):
-    """The decision graph as the sidecar uses it; `zlrs.graph.DecisionGraph` is one."""
+class Ask(NamedTuple):
+    """A request as the graph is asked about it."""
 
-    def decide(
-        self,
-        method: str,
-        path: str,
-        query: str,
-        headers: Sequence[tuple[bytes, bytes]],
-        body: bytes,
-        upstream: str,
-        now_ms: int,
-    ) -> Decision:
-        """Look at a request."""
-
-    def settle(
-        self,
-        decision: Decision,
-        status: int,
-        headers: Sequence[tuple[bytes, bytes]],
-        body: bytes,
-        complete: bool,
-        now_ms: int,
-    ) -> str:
-        """Learn from the answer; `stored`, or why not."""
-
-    def state(self) -> str:
-        """`ready`, or `bypass: ` and why."""
-
-    def stats(self) -> dict[str, int]:
-        """Numbers for metrics."""
-
-    def notices(self) -> list[str]:
-        """Lines for the operator since the last call."""
-
-    def flush(self) -> None:
-        """Write what is queued."""
-
-    def close(self) -> None:
-        """Flush and close."""
+    method: str
+    path: str
+    query: str
+    """Without its question mark."""
+    headers: RawHeaders
+    body: bytes
+    upstream: str
+    """How the scope calls the upstream."""
 
 
 class Verdict(NamedTuple):
@@ -108,60 +77,39 @@ class Decider:
         self._waiting = 0
         self._quick = 0
 
-    async def decide(
-        self,
-        method: str,
-        path: str,
-        query: str,
-        headers: RawHeaders,
-        body: bytes,
-        upstream: str,
-        avoid: str = "",
-    ) -> Verdict:
-        """What to do with a request; never raises.
-
-        Args:
-            method: The request's method.
-            path: Its path.
-            query: Its query.
-            headers: Its headers.
-            body: Its body.
-            upstream: How the scope calls the upstream.
-            avoid: Why the graph is not to answer. It is told of the request all the same: the answer's
-                status says whether the credential is still good.
-        """
+    def decide_now(self, ask: Ask, avoid: str = "") -> Verdict | None:
+        """`decide` without a wait; None where a thread has to be asked."""
         graph = self._keeper.graph
         if graph is None:
             return skipped(avoid or self._keeper.reason)
         if self._waiting >= self.QUEUE_LIMIT:
             return skipped(avoid or "store_unavailable")
         if avoid:
-            headers, body = (*headers, _NO_GRAPH), b""
-        if self._quick >= _QUICK_IN_A_ROW and len(body) <= _QUICK_BYTES:
-            verdict = self._ask(graph, method, path, query.removeprefix("?"), headers, body, upstream)
-        else:
-            verdict = await self._ask_aside(
-                graph, method, path, query.removeprefix("?"), headers, body, upstream
-            )
-        if not avoid:
-            return verdict
-        return verdict._replace(kind="skipped", header=f"skipped;reason={avoid}", node="")
+            ask = ask._replace(headers=(*ask.headers, _NO_GRAPH), body=b"")
+        if self._quick < _QUICK_IN_A_ROW or len(ask.body) > _QUICK_BYTES:
+            return None
+        return _avoided(self._ask(graph, ask), avoid)
 
-    async def _ask_aside(
-        self,
-        graph: Graph,
-        method: str,
-        path: str,
-        query: str,
-        headers: RawHeaders,
-        body: bytes,
-        upstream: str,
-    ) -> Verdict:
+    async def decide(self, ask: Ask, avoid: str = "") -> Verdict:
+        """What to do with a request; never raises.
+
+        Args:
+            ask: The request.
+            avoid: Why the graph is not to answer. It is told of the request all the same: the answer's
+                status says whether the credential is still good.
+        """
+        verdict = self.decide_now(ask, avoid)
+        graph = self._keeper.graph
+        if verdict is not None or graph is None:
+            return verdict or skipped(avoid or self._keeper.reason)
+        if avoid:
+            ask = ask._replace(headers=(*ask.headers, _NO_GRAPH), body=b"")
+        return _avoided(await self._ask_aside(graph, ask), avoid)
+
+    async def _ask_aside(self, graph: Graph, ask: Ask) -> Verdict:
         """In a thread, for as long as the caller may wait."""
         self._waiting += 1
-        asking = asyncio.get_running_loop().run_in_executor(
-            self._workers, self._ask, graph, method, path, query, headers, body, upstream
-        )
+        asking = asyncio.get_running_loop().run_in_executor(self._workers, self._ask, graph, ask)
         asking.add_done_callback(self._answered)
         done, _ = await asyncio.wait({asking}, timeout=self._seconds)
         return asking.result() if done else skipped("store_unavailable")
@@ -173,16 +121,8 @@ class Decider:
     def _answered(self, _asking: asyncio.Future[Verdict]) -> None:
         self._waiting -= 1
 
-    def _ask(
-        self,
-        graph: Graph,
-        method: str,
-        path: str,
-        query: str,
-        headers: RawHeaders,
-        body: bytes,
-        upstream: str,
-    ) -> Verdict:
+    def _ask(self, graph: Graph, ask: Ask) -> Verdict:
+        headers, body = ask.headers, ask.body
         coding = (value_of(headers, b"content-encoding") or b"").decode("latin-1")
         if coding and body:
             try:
@@ -192,7 +132,9 @@ class Decider:
             headers = tuple(pair for pair in headers if pair[0].lower() != b"content-encoding")
         began = time.perf_counter()
         try:
-            decision = graph.decide(method, path, query, headers, body, upstream, self._clock.wall_ms())
+            decision = graph.decide(
+                ask.method, ask.path, ask.query, headers, body, ask.upstream, self._clock.wall_ms()
+            )
             is_quick = time.perf_counter() - began < _QUICK_SECONDS
             self._quick = min(self._quick + 1, _QUICK_IN_A_ROW) if is_quick else 0
             return Verdict(decision.kind, decision.header, decision.audit, decision.node, decision)
@@ -200,3 +142,9 @@ class Decider:
             self._quick = 0
             _LOG.warning("graph.decide failed", extra={"fields": {"error": type(error).__name__}})
             return skipped("store_unavailable")
+
+
+def _avoided(verdict: Verdict, avoid: str) -> Verdict:
+    if not avoid:
+        return verdict
+    return verdict._replace(kind="skipped", header=f"skipped;reason={avoid}", node="")

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
     from zlrs.wire import Protocol
     from zlrs_proxy.accept import Target
+    from zlrs_proxy.body import Body
     from zlrs_proxy.clock import Clock
     from zlrs_proxy.keys import Client
     from zlrs_proxy.names import RawHeaders
     from zlrs_proxy.pool import Member
     from zlrs_proxy.recount import Count
+    from zlrs_proxy.refuse import Refusal
 
 _COUNT_SECONDS = 0.05
 _NO_CONTROLS = Controls()
@@ -38,6 +40,12 @@ class Exchange:
         self.request = request
         self.request_id = request_id()
         self.headers: RawHeaders = request.raw_headers
+        self.refusal: Refusal | None = None
+        """What it was refused with, before anything had to be waited for."""
+        self.body: Body | None = None
+        """Its body, once it has been accepted."""
+        self.was_decided = False
+        """Whether the graph was asked, or need not be."""
         self.target: Target | None = None
         self.endpoint = Endpoint.OTHER
         self.protocol: Protocol = "messages"

@@ -7,10 +7,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from zlrs.errors import TimeoutError as DeadlineError
 from zlrs.errors import UpstreamUnreachableError
 from zlrs_proxy.deadline import Deadline
+from zlrs_proxy.direct import Direct
 from zlrs_proxy.names import (
     HISTORICAL_CONTROLS,
     REQUEST_ONLY_HERE,
@@ -25,11 +27,12 @@ if TYPE_CHECKING:
     from multidict import CIMultiDict
 
     from zlrs_proxy.body import Body
+    from zlrs_proxy.direct import Answer
     from zlrs_proxy.exchange import Exchange
     from zlrs_proxy.pool import Member
     from zlrs_proxy.settings import Settings
 
-_VIA = "1.1 zlrs"
+_VIA = (b"Via", b"1.1 zlrs")
 _ENDED = REQUEST_ONLY_HERE | HISTORICAL_CONTROLS
 _NOT_MADE_UP = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _POOL_KEEPALIVE_SECONDS = 30.0
@@ -51,6 +54,7 @@ class Forwarder:
         self._settings = settings
         # Requests in flight are limited where they are accepted; a second limit here could only starve them.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_POOL_KEEPALIVE_SECONDS)
+        self._direct = Direct(connector, settings.connect_seconds)
         self._session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=False,
@@ -60,25 +64,38 @@ class Forwarder:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_seconds),
         )
 
-    async def open(self, exchange: Exchange, body: Body, member: Member) -> aiohttp.ClientResponse:
+    async def open(self, exchange: Exchange, body: Body, member: Member) -> Answer:
         """Send the request; returns when the head of the answer is here.
 
         Raises:
             UpstreamError: No connection, no answer in time, or nothing that is HTTP.
             Refusal: The client's own body failed on the way, or target or a header cannot be sent.
         """
-        url = member.upstream.url(exchange.accepted())
-        fields = self._fields(exchange.headers, member)
+        kept = self._kept(exchange.headers, member)
         data = body.to_send()
-        if data is not None and body.length is not None:
-            fields["Content-Length"] = str(body.length)
         method = exchange.request.method
         try:
             with Deadline(self._settings.first_byte_seconds):
+                if method == "POST" and isinstance(data, bytes):
+                    origin = self._direct.origin(member)
+                    request = origin.post(member.upstream.path(exchange.accepted()), kept, data)
+                    if request is not None:
+                        return await self._direct.post(origin, request)
                 return await self._session.request(
-                    method, url, headers=fields, data=data, allow_redirects=False, ssl=member.tls
+                    method,
+                    member.upstream.url(exchange.accepted()),
+                    headers=_fields(kept, body.length if data is not None else None),
+                    data=data,
+                    allow_redirects=False,
+                    ssl=member.tls,
                 )
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
+        except (
+            aiohttp.ClientError,
+            HttpProcessingError,
+            asyncio.TimeoutError,
+            OSError,
+            ValueError,
+        ) as error:
             if body.failure is not None:
                 raise body.failure from None
             raise self._explain(error, member.upstream.name) from error
@@ -87,7 +104,8 @@ class Forwarder:
         """Close every connection."""
         await self._session.close()
 
-    def _fields(self, headers: RawHeaders, member: Member) -> CIMultiDict[str]:
+    def _kept(self, headers: RawHeaders, member: Member) -> list[tuple[bytes, bytes]]:
+        """What travels on of a request's headers."""
         if member.is_zlrs:
             kept = [
                 pair
@@ -96,12 +114,10 @@ class Forwarder:
             ]
         else:
             kept = [pair for pair in end_to_end(headers, _ENDED) if not is_ours(pair[0])]
-        fields, refused = to_text(member.with_key(kept))
-        if refused:
-            raise invalid(f"The header {refused[0]} is not UTF-8.")
+        kept = member.with_key(kept)
         if self._settings.via:
-            fields.add("Via", _VIA)
-        return fields
+            kept.append(_VIA)
+        return kept
 
     def _explain(self, error: BaseException, name: str) -> UpstreamError:
         """One of five kinds, in words that name the upstream and nothing else of the request."""
@@ -129,3 +145,17 @@ class Forwarder:
         suggestion = "Check that it runs and that --upstream names it."
         error = make(f"The upstream {name} {what}.", suggestion=suggestion, status=status)
         return UpstreamError(kind, Refusal(error))
+
+
+def _fields(kept: list[tuple[bytes, bytes]], length: int | None) -> CIMultiDict[str]:
+    """Headers as the library's session takes them.
+
+    Raises:
+        Refusal: One cannot be sent.
+    """
+    fields, refused = to_text(kept)
+    if refused:
+        raise invalid(f"The header {refused[0]} is not UTF-8.")
+    if length is not None:
+        fields["Content-Length"] = str(length)
+    return fields

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zlrs_proxy.decide import Graph
+    from zlrs.graph import Graph
 
 _LOG = logging.getLogger("zlrs_proxy")
 _NOTICES_SECONDS = 5.0

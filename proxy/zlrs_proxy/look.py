@@ -50,7 +50,8 @@ class Look:
         self._checks_length = settings.window_tokens is not None or settings.cut_max_tokens is not None
         chooses = not pool.is_single()
         repeats = settings.retries > 0
-        self._is_needed = bool(rules or recounter is not None or self._checks_length or chooses or repeats)
+        self.is_needed = bool(rules or recounter is not None or self._checks_length or chooses or repeats)
+        """Whether there is anything to look for."""
 
     async def at(self, exchange: Exchange, body: Body) -> None:
         """Look at a request that is understood.
@@ -58,7 +59,7 @@ class Look:
         Raises:
             Refusal: Its `max_tokens` is over what the window allows, or its body failed on the way.
         """
-        if not self._is_needed:
+        if not self.is_needed:
             return
         view: View | None = None
         if await body.hold(self._settings.graph_body_limit_bytes):

@@ -10,7 +10,7 @@ from zlrs_proxy import accept
 from zlrs_proxy.body import Body
 from zlrs_proxy.connection import Connection
 from zlrs_proxy.controls import controls_of
-from zlrs_proxy.decide import Decider, Verdict, skipped
+from zlrs_proxy.decide import Ask, Decider, Verdict, skipped
 from zlrs_proxy.exchange import Exchange
 from zlrs_proxy.health import PREFIX, Phase
 from zlrs_proxy.metrics import status_class
@@ -69,12 +69,46 @@ class Pipeline:
         self._clock = clock
         self._hosts = accept.HostRule(settings)
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request."""
+    def at_once(self, request: web.BaseRequest) -> bytes | Exchange | None:
+        """Answer a request that is here whole, where that needs no wait.
+
+        Returns:
+            What to send, or what is known of the request so far, for `handle`; None where nothing is.
+        """
+        if self._decider is None or self._look.is_needed or self._health.phase is not Phase.READY:
+            return None
+        exchange = Exchange(request, self._clock)
+        metrics = self._metrics
+        metrics.in_flight += 1
+        try:
+            response = self._accept(exchange) or self._hit_at_once(exchange)
+            if response is None or response.whole is None or not response.can_be_sent_at_once(request):
+                return exchange
+            sent = response.to_bytes(response.whole, keep_alive=True)
+            self._count(exchange, response.status, exchange.verdict.kind)
+        except Refusal as refusal:
+            exchange.refusal = refusal
+            return exchange
+        finally:
+            metrics.in_flight -= 1
+        return sent
+
+    def _hit_at_once(self, exchange: Exchange) -> PlainResponse | None:
+        """The response to a hit, where neither body nor decision have to be waited for."""
+        body = exchange.body
+        if body is None or value_of(exchange.headers, b"expect") is not None:
+            return None
+        if not body.hold_now(_SHORT_BYTES) or not self._decide_now(exchange, body):
+            return None
+        return self.answer_from_graph(exchange, body)
+
+    async def handle(self, request: web.BaseRequest, begun: Exchange | None = None) -> web.StreamResponse:
+        """Answer a request; `begun` is what `at_once` made of it."""
         connection = request.protocol
         if isinstance(connection, Connection):
             connection.head_complete()
-        exchange = Exchange(request, self._clock)
+        exchange = begun or Exchange(request, self._clock)
+        exchange.request = request
         self._metrics.in_flight += 1
         try:
             response = await self._walk(exchange)
@@ -94,6 +128,41 @@ class Pipeline:
         return response
 
     async def _walk(self, exchange: Exchange) -> PlainResponse:
+        request = exchange.request
+        if exchange.refusal is not None:
+            raise exchange.refusal
+        if exchange.body is None:
+            probe = self._accept(exchange)
+            if probe is not None:
+                return probe
+        body = exchange.body
+        if body is None:
+            raise RuntimeError("a request that is accepted has a body, be it empty")
+        try:
+            if not exchange.was_decided:
+                await accept.answer_expect(request, exchange.headers)
+                if body.is_here and body.length is not None and body.length <= _SHORT_BYTES:
+                    # It goes on in one write with the head, and can be sent again.
+                    await body.hold(_SHORT_BYTES)
+                if exchange.endpoint is not Endpoint.OTHER:
+                    await self._look.at(exchange, body)
+                await self.decide(exchange, body)
+            response = self.answer_from_graph(exchange, body)
+            if response is None:
+                response = await self._upward.answer(exchange, body, self)
+        finally:
+            body.close()
+        return response
+
+    def _accept(self, exchange: Exchange) -> PlainResponse | None:
+        """Check everything that can be checked before the body is read, which is then in the exchange.
+
+        Returns:
+            The answer to a probe; None for everything else.
+
+        Raises:
+            Refusal: It is no request for us, or too much of one.
+        """
         request, settings = exchange.request, self._settings
         target = exchange.target = accept.target_of(request)
         exchange.protocol = protocol_of(Endpoint.OTHER, target, exchange.headers)
@@ -117,57 +186,59 @@ class Pipeline:
             self._admit(exchange.client)
         endpoint = exchange.endpoint = endpoint_of(request.method, target)
         exchange.protocol = protocol_of(endpoint, target, exchange.headers)
-        if endpoint is not Endpoint.OTHER:
+        understood = endpoint is not Endpoint.OTHER
+        if understood:
             require_json(exchange.headers)
         exchange.controls = controls_of(exchange.headers)
         exchange.order = self._pool.order(None, is_stuck=False)
         exchange.order[0].upstream.check(target)
-        understood = endpoint is not Endpoint.OTHER
         limit = settings.body_limit_bytes if understood else settings.relay_body_limit_bytes
         length = accept.declared_length(request, limit)
-        await accept.answer_expect(request, exchange.headers)
-        body = Body(request, length, limit, settings.body_seconds)
-        try:
-            if body.is_here and length is not None and length <= _SHORT_BYTES:
-                # It goes on in one write with the head, and can be sent again.
-                await body.hold(_SHORT_BYTES)
-            if understood:
-                await self._look.at(exchange, body)
-            await self.decide(exchange, body)
-            response = self.answer_from_graph(exchange, body)
-            if response is None:
-                response = await self._upward.answer(exchange, body, self)
-        finally:
-            body.close()
-        return response
+        exchange.body = Body(request, length, limit, settings.body_seconds)
+        return None
 
     async def decide(self, exchange: Exchange, body: Body) -> None:
         """Ask the graph, where this request is one it understands; the verdict is left in the exchange."""
-        if exchange.endpoint is Endpoint.OTHER:
-            exchange.verdict = skipped("not_understood")
-            return
+        exchange.was_decided = True
         avoid = self._avoid(exchange)
-        if not avoid and self._decider is not None and not await self._hold(body):
+        is_asked = exchange.endpoint is not Endpoint.OTHER and self._decider is not None
+        if is_asked and not avoid and not await self._hold(body):
             avoid = "too_large"
-        if self._decider is None:
-            exchange.verdict = skipped(avoid or "graph_off")
+        if self._decider is None or not is_asked:
+            exchange.verdict = self._not_asked(exchange, avoid)
             return
-        target = exchange.accepted()
         exchange.flights_before = self._upward.count()
         began = exchange.elapsed()
-        exchange.verdict = await self._decider.decide(
-            exchange.request.method,
-            target.path,
-            target.query,
-            exchange.headers,
-            body.held,
-            exchange.order[0].upstream.name,
-            avoid,
-        )
-        exchange.decide_seconds = exchange.elapsed() - began
-        self._metrics.decide_seconds.observe(exchange.decide_seconds)
+        exchange.verdict = await self._decider.decide(_ask(exchange, body), avoid)
+        self._decided(exchange, began)
         if exchange.counting is not None and exchange.verdict.kind == "hit":
             await exchange.counted()
+
+    def _decide_now(self, exchange: Exchange, body: Body) -> bool:
+        """`decide` for a body that is held, where that needs no wait; whether it was done."""
+        avoid = self._avoid(exchange)
+        if exchange.endpoint is Endpoint.OTHER or self._decider is None:
+            exchange.verdict = self._not_asked(exchange, avoid)
+        else:
+            exchange.flights_before = self._upward.count()
+            began = exchange.elapsed()
+            verdict = self._decider.decide_now(_ask(exchange, body), avoid)
+            if verdict is None:
+                return False
+            exchange.verdict = verdict
+            self._decided(exchange, began)
+        exchange.was_decided = True
+        return True
+
+    @staticmethod
+    def _not_asked(exchange: Exchange, avoid: str) -> Verdict:
+        if exchange.endpoint is Endpoint.OTHER:
+            return skipped("not_understood")
+        return skipped(avoid or "graph_off")
+
+    def _decided(self, exchange: Exchange, began: float) -> None:
+        exchange.decide_seconds = exchange.elapsed() - began
+        self._metrics.decide_seconds.observe(exchange.decide_seconds)
 
     def answer_from_graph(self, exchange: Exchange, body: Body) -> PlainResponse | None:
         """The response to a hit; None for everything else."""
@@ -211,6 +282,18 @@ class Pipeline:
         self._metrics.requests.add(exchange.endpoint.value, kind, status_class(status))
         if exchange.first_byte_seconds is not None:
             self._metrics.first_byte_seconds.observe(exchange.first_byte_seconds)
+
+
+def _ask(exchange: Exchange, body: Body) -> Ask:
+    target = exchange.accepted()
+    return Ask(
+        exchange.request.method,
+        target.path,
+        target.query.removeprefix("?"),
+        exchange.headers,
+        body.held,
+        exchange.order[0].upstream.name,
+    )
 
 
 def require_json(headers: RawHeaders) -> None:

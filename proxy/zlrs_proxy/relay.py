@@ -15,16 +15,18 @@ from zlrs_proxy.respond import PlainResponse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aiohttp import ClientResponse, web
+    from aiohttp import web
 
     from zlrs_proxy.call import Call
+    from zlrs_proxy.direct import Answer
+    from zlrs_proxy.ping import Pinger
 
 _NEVER_BACK = frozenset({b"authorization", b"x-api-key", b"api-key", b"proxy-authorization"})
 _FLUSH_SECONDS = 10.0
 
 
 def head(
-    answer: ClientResponse,
+    answer: Answer,
     receipts: list[tuple[str, str]],
     *,
     keep_ours: bool,
@@ -59,6 +61,7 @@ async def relay(
     call: Call,
     stall_seconds: float,
     first_byte: Callable[[], None],
+    pinger: Callable[[], Pinger | None],
 ) -> None:
     """Stream the body. Whole small answers leave in one write; the head never waits for the body.
 
@@ -70,19 +73,32 @@ async def relay(
     transport = request.transport
     if transport is None:
         raise ConnectionResetError("the client has gone")
+    if content.is_eof() and content.exception() is None and response.can_be_sent_at_once(request):
+        piece = await call.piece()
+        call.wait_for_client(stall_seconds, transport.abort)
+        await response.send(request, piece)
+        first_byte()
+        return
     if "Content-Length" not in response.headers and request.version < HttpVersion11:
         response.force_close()
     writer = await response.prepare(request)
     if writer is not None and not content.total_bytes and not content.at_eof():
         writer.send_headers()
         first_byte()
-    while piece := await call.piece():
-        call.wait_for_client(stall_seconds, transport.abort)
-        if content.at_eof():
-            await response.write_eof(piece)
-        else:
-            await response.write(piece)
-        first_byte()
+    pings = pinger()
+    try:
+        while piece := await call.piece():
+            call.wait_for_client(stall_seconds, transport.abort)
+            if content.at_eof():
+                await response.write_eof(piece)
+            else:
+                await response.write(piece)
+            first_byte()
+            if pings is not None:
+                pings.sent(piece)
+    finally:
+        if pings is not None:
+            pings.stop()
     call.wait_for_client(stall_seconds, transport.abort)
     await response.write_eof()
     first_byte()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import time
+from email.utils import formatdate
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from aiohttp import hdrs, web
+from aiohttp import HttpVersion11, hdrs, web
 from multidict import CIMultiDict
 
 from zlrs.wire import error_body
@@ -14,6 +18,15 @@ if TYPE_CHECKING:
 
     from zlrs.wire import Protocol
     from zlrs_proxy.refuse import Refusal
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_BODILESS = frozenset({204, 304})
+_FIRST_FINAL = 200
+
+
+@lru_cache(maxsize=2)
+def _date(second: int) -> str:
+    return formatdate(second, usegmt=True)
 
 
 class PlainResponse(web.StreamResponse):
@@ -36,6 +49,53 @@ class PlainResponse(web.StreamResponse):
     def whole(self) -> bytes | None:
         """The body, where the response was given whole and has not been sent."""
         return self._whole
+
+    def can_be_sent_at_once(self, request: web.BaseRequest) -> bool:
+        """Whether `to_bytes` may write head and body together: there is a body, and its length is said."""
+        return (
+            hdrs.CONTENT_LENGTH in self.headers
+            and request.version == HttpVersion11
+            and request.method != hdrs.METH_HEAD
+            and self.status >= _FIRST_FINAL
+            and self.status not in _BODILESS
+        )
+
+    def to_bytes(self, body: bytes, *, keep_alive: bool) -> bytes:
+        """Head and body as they travel in HTTP/1.1. The headers already say the body's length.
+
+        Raises:
+            ValueError: A header has a control character.
+        """
+        headers = self.headers
+        if hdrs.DATE not in headers:
+            headers[hdrs.DATE] = _date(int(time.time()))
+        if not keep_alive and hdrs.CONNECTION not in headers:
+            headers[hdrs.CONNECTION] = "close"
+        lines = [f"HTTP/1.1 {self.status} {self.reason}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if _CONTROL.search("".join(lines)) is not None:
+            raise ValueError("a header of the answer has a control character")
+        lines += ("", "")
+        return "\r\n".join(lines).encode() + body
+
+    async def send(self, request: web.BaseRequest, body: bytes) -> None:
+        """Write head and body at once, and be done; where `can_be_sent_at_once`.
+
+        Raises:
+            ConnectionError: The client has gone.
+        """
+        transport = request.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the client has gone")
+        if self._keep_alive is None:
+            self._keep_alive = request.keep_alive
+        sent = self.to_bytes(body, keep_alive=self._keep_alive)
+        transport.write(sent)
+        request.writer.output_size += len(sent)
+        self._whole = None
+        self._eof_sent = True
+        if request.protocol.writing_paused:
+            await request.writer.drain()
 
     async def _prepare_headers(self) -> None:
         made_up = [name for name in (hdrs.SERVER, hdrs.CONTENT_TYPE) if name not in self.headers]

@@ -81,6 +81,15 @@ class Upstream:
         if self._prefix:
             refuse_dot_segments(target)
 
+    def path(self, target: Target) -> bytes:
+        """The target behind the upstream's prefix, its bytes unchanged.
+
+        Raises:
+            Refusal: As `check`.
+        """
+        self.check(target)
+        return (self._prefix + target.text).encode("ascii")
+
     def url(self, target: Target) -> URL:
         """The target behind the upstream's prefix, its bytes unchanged (but the `?` of an empty query).
 

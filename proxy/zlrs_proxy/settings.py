@@ -83,6 +83,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535)] = 8090
+    workers: Annotated[int, Meta(ge=1, le=256)] = 1
+    """Processes that answer; they share address and store."""
     admin_host: str = "127.0.0.1"
     admin_port: Annotated[int, Meta(ge=0, le=65_535)] | None = None
     """Absent: probes and metrics are served on the main address under `/zlrs/`."""
@@ -124,6 +126,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Longest silence of an upstream in the middle of an answer. There is no limit on the whole."""
     client_stall_seconds: Seconds = 120.0
     """Longest time a client may leave its receive buffer full."""
+    ping_seconds: Seconds | None = None
+    """After how much silence of an upstream's event stream the client gets a ping of ours; None: never."""
     decide_seconds: Seconds = 0.25
     """Longest wait for the graph's decision; a slower one is no decision, and upstream is asked."""
     store_retry_seconds: Seconds = 5.0

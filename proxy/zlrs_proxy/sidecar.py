@@ -15,7 +15,7 @@ from zlrs_proxy.accounts import Accounts
 from zlrs_proxy.background import Background
 from zlrs_proxy.clock import Clock
 from zlrs_proxy.connection import Connection, Server
-from zlrs_proxy.decide import Decider, Graph
+from zlrs_proxy.decide import Decider
 from zlrs_proxy.flight import Flights
 from zlrs_proxy.health import Health, Phase
 from zlrs_proxy.keeper import Keeper
@@ -29,7 +29,12 @@ from zlrs_proxy.settle import Settler
 from zlrs_proxy.state import open_secret
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
+
+    from zlrs.graph import Graph
+    from zlrs_proxy.exchange import Exchange
+    from zlrs_proxy.worker import Worker
 
 _LOG = logging.getLogger("zlrs_proxy")
 _SETTLE_SECONDS = 5.0
@@ -40,6 +45,7 @@ _RETIRE_POLL_SECONDS = 0.5
 _FIXED = (
     "host",
     "port",
+    "workers",
     "admin_host",
     "admin_port",
     "admin_token_file",
@@ -62,15 +68,21 @@ class Sidecar:
         settings: Where and how.
         open_graph: Opens the decision graph; run in a thread. None: everything is relayed.
         clock: Real time unless a test says otherwise.
+        worker: Its place among several, which has the sockets; None: it is alone.
 
     Raises:
         SettingsError: A setting cannot be used.
     """
 
     def __init__(
-        self, settings: Settings, open_graph: Callable[[], Graph] | None = None, clock: Clock | None = None
+        self,
+        settings: Settings,
+        open_graph: Callable[[], Graph] | None = None,
+        clock: Clock | None = None,
+        worker: Worker | None = None,
     ) -> None:
         self.settings = settings
+        self._worker = worker
         self.metrics = Metrics()
         self._clock = clock or Clock()
         self._secret = open_secret(settings.state_folder)
@@ -126,10 +138,18 @@ class Sidecar:
             if self.settings.admin_port is not None:
                 admin = Server(self._admin, self.settings, self._note_error)
                 self.admin_address = await self._listen(
-                    admin, self.settings.admin_host, self.settings.admin_port
+                    admin,
+                    self.settings.admin_host,
+                    self.settings.admin_port,
+                    self._worker.admin if self._worker is not None else None,
                 )
-            self._server = Server(self._handle, self.settings, self._note_error)
-            self.address = await self._listen(self._server, self.settings.host, self.settings.port)
+            self._server = Server(self._handle, self.settings, self._note_error, self._at_once)
+            self.address = await self._listen(
+                self._server,
+                self.settings.host,
+                self.settings.port,
+                self._worker.listening if self._worker is not None else None,
+            )
         except BaseException:
             await self.stop(0)
             raise
@@ -185,9 +205,14 @@ class Sidecar:
             raise RuntimeError("the sidecar has not been started")
         rooms.in_flight += 1
         try:
-            return await rooms.pipeline.handle(request)
+            connection = request.protocol
+            begun = connection.take_begun(request) if isinstance(connection, Connection) else None
+            return await rooms.pipeline.handle(request, begun)
         finally:
             rooms.in_flight -= 1
+
+    def _at_once(self, request: web.BaseRequest) -> bytes | Exchange | None:
+        return self._rooms.pipeline.at_once(request) if self._rooms is not None else None
 
     async def stop(self, drain_seconds: float | None = None) -> None:
         """Accept no more, let answers finish within the limit, cut the rest, write what is queued."""
@@ -213,11 +238,12 @@ class Sidecar:
         await self._keeper.close()
         _LOG.info("stopped")
 
-    async def _listen(self, server: Server, host: str, port: int) -> str:
+    async def _listen(self, server: Server, host: str, port: int, given: socket.socket | None) -> str:
         runner = web.ServerRunner(server, shutdown_timeout=_CUT_SECONDS)
         await runner.setup()
         self._runners.append(runner)
-        await web.TCPSite(runner, host, port).start()
+        site = web.TCPSite(runner, host, port) if given is None else web.SockSite(runner, given)
+        await site.start()
         bound = runner.addresses[0]
         shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
         return f"http://{shown}:{bound[1]}"
@@ -242,8 +268,13 @@ class Sidecar:
         answer = self.health.answer(request.method, request.raw_path.partition("?")[0], request.raw_headers)
         return answer or whole_response(404, b"/livez /readyz /startupz /metrics\n", "text/plain", [])
 
-    def _metrics_text(self) -> str:
+    def own_metrics(self) -> str:
+        """The metrics of this process."""
         return self.metrics.text(self._keeper.stats())
+
+    def _metrics_text(self) -> str:
+        own = self.own_metrics()
+        return own if self._worker is None else self._worker.tally.sums(own)
 
     def _note_error(self, status: int, error: BaseException | None) -> None:
         if status < 500:  # noqa: PLR2004 - a status is clearest by its number

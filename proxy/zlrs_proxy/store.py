@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zlrs.config import GraphSettings
-    from zlrs_proxy.decide import Graph
+    from zlrs.graph import Graph
 
 MEMORY = "memory"
 

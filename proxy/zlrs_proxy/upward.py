@@ -11,6 +11,7 @@ from zlrs_proxy.flight import Flight, Flights, Outcome
 from zlrs_proxy.forward import UpstreamError
 from zlrs_proxy.health import Phase
 from zlrs_proxy.metrics import status_class
+from zlrs_proxy.ping import pinger_of
 from zlrs_proxy.refuse import Refusal
 from zlrs_proxy.relay import break_off, head, relay
 from zlrs_proxy.route import Endpoint
@@ -113,8 +114,14 @@ class Upward:
         response: PlainResponse | None = None
         try:
             response = await self._head(exchange, call)
+            started = response
             await relay(
-                exchange.request, response, call, self._settings.client_stall_seconds, exchange.first_byte
+                exchange.request,
+                response,
+                call,
+                self._settings.client_stall_seconds,
+                exchange.first_byte,
+                lambda: pinger_of(exchange.request, started, exchange.endpoint, self._settings.ping_seconds),
             )
         except UpstreamError as error:
             call.fail()

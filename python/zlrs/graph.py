@@ -29,13 +29,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from zlrs import _core
 from zlrs.errors import from_core
+from zlrs.graph_files import GraphFiles, StoredEntry, VerifyReport, repeat
+from zlrs.graph_types import Decision, Graph, Pool, PoolClass, PoolEvidence, PoolProgress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +46,24 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from zlrs.config import GraphSettings as GraphSection
+
+__all__ = [
+    "MEMORY",
+    "Decision",
+    "DecisionGraph",
+    "Graph",
+    "GraphFiles",
+    "GraphSettings",
+    "Pool",
+    "PoolClass",
+    "PoolEvidence",
+    "PoolProgress",
+    "PurgeBy",
+    "StoredEntry",
+    "VerifyReport",
+    "default_directory",
+    "repeat",
+]
 
 MEMORY = "memory"
 """The path that means no path: everything stays in this process."""
@@ -94,104 +114,6 @@ class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 PurgeBy = Literal["all", "tenant", "scope", "node", "entry", "written_before", "expired"]
-
-
-class PoolClass(msgspec.Struct, frozen=True):
-    """Asks whose errors are counted together."""
-
-    route: str
-    kind: str
-    language: str
-    tenant: str
-    upstream: str
-    model: str
-
-
-class PoolProgress(msgspec.Struct, frozen=True):
-    """How far a class has come: `shadow`, `canary`, `ramp_quarter`, `ramp_half` or `full`."""
-
-    step: str
-    clean: int
-
-
-class PoolEvidence(msgspec.Struct, frozen=True):
-    """What a class has shown since its count began, and ever."""
-
-    trials: int
-    wrong: int
-    clean_run: int
-    alarm: float
-    progress: PoolProgress
-    since_ms: int
-    total_trials: int
-    causes: tuple[int, int, int, int]
-    """Wrong ones ever: merged wordings, stale answers, unstable answers, not known."""
-    restarts: int
-    demotions: int
-
-
-class Pool(msgspec.Struct, frozen=True):
-    """A class with its bound on wrong answers per hit, which holds at every moment with 95 %."""
-
-    pool: str
-    class_: PoolClass = msgspec.field(name="class")
-    bound: float
-    evidence: PoolEvidence
-
-
-class Decision(Protocol):
-    """What the graph decided about one request."""
-
-    @property
-    def kind(self) -> str:
-        """`hit`, `miss` or `skipped`."""
-
-    @property
-    def route(self) -> str:
-        """`same` or `canonical`; empty for a skipped request."""
-
-    @property
-    def reason(self) -> str:
-        """Why not; empty for a hit."""
-
-    @property
-    def node(self) -> str:
-        """Name of the node, 64 hexadecimal digits; equal for requests that may wait for one upstream call."""
-
-    @property
-    def protocol(self) -> str:
-        """`messages`, `chat` or `other`."""
-
-    @property
-    def stream(self) -> bool:
-        """Whether an event stream is asked for."""
-
-    @property
-    def model(self) -> str:
-        """The model asked for; empty where the request is not understood."""
-
-    @property
-    def header(self) -> str:
-        """The value of `X-ZLRS-Decision`."""
-
-    @property
-    def audit(self) -> str:
-        """Id of the audit record; empty without an audit log."""
-
-    @property
-    def content_type(self) -> str:
-        """The media type of what `replay` gives."""
-
-    @property
-    def recheck(self) -> bool:
-        """For a hit: ask upstream again, not on the client's time, and settle its answer with this one."""
-
-    @property
-    def age_ms(self) -> int | None:
-        """For a hit, how old the stored answer is."""
-
-    def replay(self) -> list[bytes]:
-        """For a hit, one JSON body or one piece per event, with fresh ids; empty for anything else."""
 
 
 class DecisionGraph:
@@ -340,103 +262,6 @@ class DecisionGraph:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-class StoredEntry(msgspec.Struct, frozen=True):
-    """The row of an entry, without its answer. Names are 64 hexadecimal digits."""
-
-    row: int
-    key: str
-    node: str
-    scope: str
-    tenant: str
-    route: str
-    created_ms: int
-    expires_ms: int
-    body_bytes: int
-    answer_hash: str
-    key_id: str
-    holds: bool
-    """Whether hash and signature hold."""
-
-
-class VerifyReport(msgspec.Struct, frozen=True):
-    """What a check of a graph's directory found. `named` are the first hundred faults."""
-
-    entries: int
-    pools: int
-    chains: int
-    records: int
-    dropped_records: int
-    open_chains: int
-    faults: int
-    named: list[str]
-    entries_ms: float
-    records_ms: float
-
-
-class GraphFiles:
-    """A graph's directory, looked at without opening the graph. A running graph is not disturbed.
-
-    Args:
-        path: The directory.
-
-    Raises:
-        APIError: There is no graph, or it cannot be read. Every method raises it too.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        try:
-            self._core = _core.GraphFiles(path)
-        except _core.CoreError as error:
-            raise from_core(error) from None
-
-    def public_key(self) -> str:
-        """The key that entries and chains are signed with, 64 hexadecimal digits."""
-        return self._core.public_key()
-
-    def entries(self, prefix: str = "", limit: int = 1000) -> list[StoredEntry]:
-        """Entries whose key, node, scope or tenant begins with these hexadecimal digits, oldest first.
-
-        Reads every row.
-        """
-        try:
-            return msgspec.json.decode(self._core.entries(prefix, limit), type=list[StoredEntry])
-        except _core.CoreError as error:
-            raise from_core(error) from None
-
-    def pools(self) -> list[Pool]:
-        """What comparisons have shown, by class."""
-        try:
-            return msgspec.json.decode(self._core.pools(), type=list[Pool])
-        except _core.CoreError as error:
-            raise from_core(error) from None
-
-    def records(self, audit_id: str) -> list[dict[str, object]]:
-        """The audit records of a decision and about it."""
-        try:
-            return msgspec.json.decode(self._core.records(audit_id), type=list[dict[str, object]])
-        except _core.CoreError as error:
-            raise from_core(error) from None
-
-    def verify(self) -> VerifyReport:
-        """Check every signature, hash, seal and chain."""
-        try:
-            return msgspec.json.decode(self._core.verify(), type=VerifyReport)
-        except _core.CoreError as error:
-            raise from_core(error) from None
-
-
-def repeat(record: dict[str, object]) -> tuple[str, str]:
-    """Make the decision of an audit record again: what was recorded, and what its inputs give now.
-
-    Raises:
-        ConflictError: The record is not one of a decision, or is of another version.
-    """
-    try:
-        return _core.repeat_decision(msgspec.json.encode(record).decode())
-    except _core.CoreError as error:
-        raise from_core(error) from None
 
 
 def default_directory() -> Path:

@@ -153,7 +153,8 @@ async def test_what_a_web_page_can_send_unasked_is_refused(start_sidecar, upstre
 async def test_loops_end(start_sidecar, upstream) -> None:
     outer = await start_sidecar()
     # Point it at itself, as a wrong --upstream would.
-    outer.sidecar._plan.pool.first.upstream.name = outer.url
+    itself = outer.sidecar._plan.pool.first.upstream
+    itself.name = itself.origin = outer.url
     got = await outer.ask(body=message())
     assert got.status == 508
     assert json.loads(got.body)["error"]["message"].startswith("This request has passed 5")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zlrs.config import Config
     from zlrs.config.layers import Value
     from zlrs.engine import Engine
-    from zlrs.server.graph_front import Graph
+    from zlrs.graph import Graph
 
 EPILOG = """\
 examples:

@@ -128,6 +128,9 @@ class ProxySettings(Section, frozen=True):
     ) = None
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     port: Port = 8090
+    workers: Annotated[
+        int, Meta(ge=1, le=256, description="processes that answer; they share address and store")
+    ] = 1
     admin: (
         Annotated[str, Meta(description="HOST:PORT of probes and metrics; absent = under /zlrs/")] | None
     ) = None
@@ -142,6 +145,10 @@ class ProxySettings(Section, frozen=True):
         600.0
     )
     idle_seconds: Annotated[Seconds, Meta(description="longest silence of an upstream stream")] = 300.0
+    ping_seconds: (
+        Annotated[Seconds, Meta(description="send a ping into an event stream that is silent this long")]
+        | None
+    ) = None
     decide_seconds: Annotated[
         Seconds, Meta(description="longest wait for the graph; past it upstream is asked")
     ] = 0.25

@@ -5,57 +5,21 @@ from __future__ import annotations
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
 
 from zlrs.server.log import log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from zlrs.graph import Decision
+    from zlrs.graph import Decision, Graph
 
 SETTLE_QUEUE_LIMIT = 64
 """Answers waiting to be stored; past it an answer is not kept, and nobody waits for it."""
 
 JSON_HEADERS = ((b"content-type", b"application/json"),)
-
-
-class Graph(Protocol):
-    """`zlrs.graph.DecisionGraph` as the server uses it."""
-
-    def decide(
-        self,
-        method: str,
-        path: str,
-        query: str,
-        headers: Sequence[tuple[bytes, bytes]],
-        body: bytes,
-        upstream: str,
-        now_ms: int,
-    ) -> Decision:
-        """Look at a request."""
-
-    def settle(
-        self,
-        decision: Decision,
-        status: int,
-        headers: Sequence[tuple[bytes, bytes]],
-        body: bytes,
-        complete: bool,
-        now_ms: int,
-    ) -> str:
-        """Learn from an answer; `stored`, or why not."""
-
-    def state(self) -> str:
-        """`ready`, or why it is out of service."""
-
-    def notices(self) -> list[str]:
-        """Lines for the log since the last call."""
-
-    def close(self) -> None:
-        """Flush and close."""
 
 
 class Verdict(NamedTuple):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from zlrs.config import Config
     from zlrs.engine import Engine
-    from zlrs.server.graph_front import Graph
+    from zlrs.graph import Graph
 
     Load = Callable[[Callable[[int, int], None]], Engine]
     OpenGraph = Callable[[], Graph]

@@ -1,9 +1,11 @@
 //! The thread that writes a chain.
 
+use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -17,6 +19,12 @@ use crate::secrets::Secrets;
 const CHECKPOINT_RECORDS: u64 = 256;
 /// Time between two checkpoints while there are records.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the first record of a batch waits for company. Waking the thread and writing the file for each one alone
+/// costs more than the record itself.
+const GATHER: Duration = Duration::from_millis(4);
+/// Bytes of lines that are written at once.
+const BATCH_BYTES: usize = 256 * 1024;
 
 pub enum Message {
     /// A record's body, one JSON object.
@@ -36,6 +44,10 @@ pub struct Writer {
     unsigned: u64,
     /// Drops that the log has said.
     said_dropped: u64,
+    /// Lines that are not in the file yet.
+    lines: String,
+    /// Records among them.
+    gathered: u64,
 }
 
 impl Writer {
@@ -67,8 +79,11 @@ impl Writer {
             previous: Digest::default(),
             unsigned: 0,
             said_dropped: 0,
+            lines: String::new(),
+            gathered: 0,
         };
         writer.line(&first.to_string())?;
+        writer.write()?;
         Ok(writer)
     }
 
@@ -87,13 +102,13 @@ impl Writer {
                     if self.unsigned == 0 {
                         due = Instant::now() + CHECKPOINT_EVERY;
                     }
-                    self.record(&body)
+                    if messages.is_empty() {
+                        thread::sleep(GATHER);
+                    }
+                    self.batch(&body, messages)
                 }
                 Ok(Message::Flush(done)) => {
-                    let result = self.checkpoint();
-                    // Said before the answer, so that whoever waits sees it.
-                    self.note(&result);
-                    let _ = done.send(());
+                    self.flush(&done);
                     continue;
                 }
                 Err(RecvTimeoutError::Timeout) => self.checkpoint(),
@@ -103,6 +118,26 @@ impl Writer {
         }
         let result = self.end();
         self.note(&result);
+    }
+
+    /// A record and those that wait behind it, in as few writes as can be.
+    fn batch(&mut self, first: &str, messages: &Receiver<Message>) -> io::Result<()> {
+        self.record(first)?;
+        while self.lines.len() < BATCH_BYTES {
+            match messages.try_recv() {
+                Ok(Message::Record(body)) => self.record(&body)?,
+                Ok(Message::Flush(done)) => self.flush(&done),
+                Err(_) => break,
+            }
+        }
+        self.write()
+    }
+
+    fn flush(&mut self, done: &Sender<()>) {
+        let result = self.checkpoint();
+        // Said before the answer, so that whoever waits sees it.
+        self.note(&result);
+        let _ = done.send(());
     }
 
     /// An error takes the log out of service for good: a chain with a hole proves nothing.
@@ -117,7 +152,7 @@ impl Writer {
     fn record(&mut self, body: &str) -> io::Result<()> {
         self.say_dropped()?;
         self.line(body)?;
-        self.shared.written.fetch_add(1, Ordering::Relaxed);
+        self.gathered += 1;
         self.unsigned += 1;
         if self.unsigned >= CHECKPOINT_RECORDS { self.checkpoint() } else { Ok(()) }
     }
@@ -135,10 +170,7 @@ impl Writer {
 
     fn checkpoint(&mut self) -> io::Result<()> {
         self.say_dropped()?;
-        if self.unsigned > 0 {
-            self.sign("checkpoint")?;
-        }
-        Ok(())
+        if self.unsigned > 0 { self.sign("checkpoint") } else { self.write() }
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -151,24 +183,35 @@ impl Writer {
         let signature = hex(&self.secrets.sign(&message));
         let body = json!({"kind": kind, "key_id": self.secrets.verifier().key_id(), "signature": signature});
         self.line(&body.to_string())?;
+        self.write()?;
         self.unsigned = 0;
         self.file.sync_data()
     }
 
-    /// One line, in one write, so that a kill leaves at most one cut line at the end.
+    /// Adds a line to what is written next.
     fn line(&mut self, body: &str) -> io::Result<()> {
         if self.shared.is_broken.load(Ordering::Acquire) {
             return Err(io::Error::other("an earlier line could not be written"));
         }
-        let mut line = format!("{{\"seq\":{},\"prev\":\"{}\",\"body\":{body}", self.sequence, self.previous);
-        let hash = line_hash(line.as_bytes());
-        line.push_str(HASH_OPEN);
-        line.push_str(&hash.to_hex());
-        line.push_str(HASH_CLOSE);
-        line.push('\n');
-        self.file.write_all(line.as_bytes())?;
+        let start = self.lines.len();
+        // Writing to a string cannot fail.
+        let _ =
+            write!(self.lines, "{{\"seq\":{},\"prev\":\"{}\",\"body\":{body}", self.sequence, self.previous);
+        let hash = line_hash(&self.lines.as_bytes()[start..]);
+        let _ = writeln!(self.lines, "{HASH_OPEN}{hash}{HASH_CLOSE}");
         self.previous = hash;
         self.sequence += 1;
+        Ok(())
+    }
+
+    /// Writes whole lines, so that a kill leaves at most one cut line at the end.
+    fn write(&mut self) -> io::Result<()> {
+        let lines = std::mem::take(&mut self.lines);
+        let gathered = std::mem::take(&mut self.gathered);
+        self.file.write_all(lines.as_bytes())?;
+        self.shared.written.fetch_add(gathered, Ordering::Relaxed);
+        self.lines = lines;
+        self.lines.clear();
         Ok(())
     }
 }

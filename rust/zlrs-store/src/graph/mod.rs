@@ -272,8 +272,12 @@ impl Graph {
     }
 
     fn add_record(&self, body: &serde_json::Value) {
+        self.add_text(body.to_string());
+    }
+
+    fn add_text(&self, body: String) {
         if let Some(audit) = &self.audit {
-            audit.add(body);
+            audit.add_text(body);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Bodies of audit records. Keyed hashes stand for tenants, scopes and answers; no text of a request is in them.
 
+use serde::Serialize;
 use serde_json::{Value, json};
-use zlrs_graph::{Agreement, Digest, EntryFacts, Inputs, LookupFacts, Pool, ProposalInputs, Route};
+use zlrs_graph::{Agreement, Digest, EntryFacts, Inputs, LookupFacts, Pool, Proposal, ProposalInputs, Route};
 use zlrs_wire::replay::Form;
 use zlrs_wire::{Protocol, Refusal};
 
@@ -9,39 +10,73 @@ use super::canonical::Canonical;
 use super::{Decision, Settled};
 use crate::Entry;
 
-/// A decision with everything it depended on.
-pub(super) fn decided(decision: &Decision, inputs: &Inputs, audit_key: &[u8; 32]) -> Value {
-    let mut body = json!({
-        "kind": "decision",
-        "id": decision.audit,
-        "outcome": decision.kind().name(),
-        "reason": decision.refusal().map(name_of),
-        "protocol": decision.protocol.map(Protocol::name),
-        "stream": decision.form != Form::Json,
-        // Plain fields only: this cannot fail, and a record without inputs would still be a record.
-        "inputs": serde_json::to_value(recordable(inputs, audit_key)).unwrap_or_default(),
-    });
-    if let Some(keys) = &decision.keys {
-        body["route"] = json!(decision.route().map(Route::name));
-        body["tenant"] = json!(keys.tenant.to_hex());
-        body["scope"] = json!(keys.scope.to_hex());
-        body["node"] = json!(keys.node.to_hex());
-        body["entry"] = json!(keys.entry.to_hex());
-    }
-    if let Some(canonical) = &decision.canonical {
-        let base = recordable(&canonical.inputs.base, audit_key);
-        body["canonical"] = json!({
-            "node": canonical.node.to_hex(),
-            "entry": canonical.entry.to_hex(),
-            "pool": canonical.stored.as_ref().map(|stored| stored.pool.to_hex()),
-            "proposal": canonical.proposal,
-            "inputs": serde_json::to_value(ProposalInputs { base, ..canonical.inputs.clone() }).unwrap_or_default(),
-        });
-    }
-    if let Some((due, _)) = &decision.check {
-        body["recheck"] = json!(due.name());
-    }
-    body
+/// The body of a decision's record. Written straight to text: there is one for every request.
+#[derive(Serialize)]
+struct Decided<'d> {
+    kind: &'static str,
+    id: &'d str,
+    outcome: &'static str,
+    reason: Option<&'static str>,
+    protocol: Option<&'static str>,
+    stream: bool,
+    inputs: Inputs,
+    #[serde(flatten)]
+    names: Option<Names>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    canonical: Option<DecidedCanonical<'d>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recheck: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Names {
+    route: Option<&'static str>,
+    tenant: Digest,
+    scope: Digest,
+    node: Digest,
+    entry: Digest,
+}
+
+#[derive(Serialize)]
+struct DecidedCanonical<'d> {
+    node: Digest,
+    entry: Digest,
+    pool: Option<Digest>,
+    proposal: &'d Proposal,
+    inputs: ProposalInputs,
+}
+
+/// A decision with everything it depended on, as JSON.
+pub(super) fn decided(decision: &Decision, inputs: &Inputs, audit_key: &[u8; 32]) -> String {
+    let record = Decided {
+        kind: "decision",
+        id: &decision.audit,
+        outcome: decision.kind().name(),
+        reason: decision.refusal().map(name_of),
+        protocol: decision.protocol.map(Protocol::name),
+        stream: decision.form != Form::Json,
+        inputs: recordable(inputs, audit_key),
+        names: decision.keys.map(|keys| Names {
+            route: decision.route().map(Route::name),
+            tenant: keys.tenant,
+            scope: keys.scope,
+            node: keys.node,
+            entry: keys.entry,
+        }),
+        canonical: decision.canonical.as_ref().map(|canonical| DecidedCanonical {
+            node: canonical.node,
+            entry: canonical.entry,
+            pool: canonical.stored.as_ref().map(|stored| stored.pool),
+            proposal: &canonical.proposal,
+            inputs: ProposalInputs {
+                base: recordable(&canonical.inputs.base, audit_key),
+                ..canonical.inputs.clone()
+            },
+        }),
+        recheck: decision.check.as_ref().map(|(due, _)| due.name()),
+    };
+    // Plain fields only: this cannot fail, and an empty record would still show that there was one.
+    serde_json::to_string(&record).unwrap_or_else(|_| "{}".to_owned())
 }
 
 /// An answer that was stored.

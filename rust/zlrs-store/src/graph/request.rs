@@ -176,7 +176,7 @@ impl Graph {
         // Without random bytes there is no id, and the decision goes unrecorded rather than unanswered.
         if self.audit.is_some() && !id.is_empty() {
             decision.audit = id;
-            self.add_record(&record::decided(&decision, &inputs, &self.audit_key));
+            self.add_text(record::decided(&decision, &inputs, &self.audit_key));
         }
         decision
     }

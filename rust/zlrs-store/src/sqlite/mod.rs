@@ -70,6 +70,8 @@ impl Default for Limits {
 /// A store in one SQLite file, shared by any number of processes of one machine.
 pub struct SqliteStore {
     shared: Arc<Shared>,
+    /// Taken out when the store closes.
+    reader: Arc<Mutex<Option<Reader>>>,
     read_deadline: Duration,
     senders: Mutex<Option<Senders>>,
     threads: Mutex<Option<Threads>>,
@@ -121,12 +123,15 @@ impl SqliteStore {
             Reader::new(schema::open_reader(path)?, Arc::clone(&shared), verifier, limits.body_cache_bytes)
                 .map_err(StoreError::sqlite("reading the graph's index"))?;
         let writer = Writer::new(connection, Arc::clone(&shared), limits, entries_in, commands_in)?;
+        let reader = Arc::new(Mutex::new(Some(reader)));
+        let read_in = Arc::clone(&reader);
         let threads = Threads {
-            reader: spawn("zlrs-store-read", move || reader.run(&lookups_in))?,
+            reader: spawn("zlrs-store-read", move || reader::run(&read_in, &lookups_in))?,
             writer: spawn("zlrs-store-write", move || writer.run())?,
         };
         Ok(Self {
             shared,
+            reader,
             read_deadline: limits.read_deadline,
             senders: Mutex::new(Some(Senders { entries, commands, lookups })),
             threads: Mutex::new(Some(threads)),
@@ -154,6 +159,15 @@ impl SqliteStore {
         }
     }
 
+    /// What memory answers, where nobody else is at it.
+    fn remembered(&self, key: &Digest, now_ms: u64) -> Option<Lookup> {
+        // A connection may not be used after a fork.
+        if self.process != std::process::id() || self.shared.broken().is_some() {
+            return None;
+        }
+        self.reader.try_lock().ok()?.as_mut()?.remembered_now(key, now_ms)
+    }
+
     fn counters(&self) -> &Counters {
         &self.shared.counters
     }
@@ -161,6 +175,9 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn get(&self, key: &Digest, now_ms: u64) -> Lookup {
+        if let Some(lookup) = self.remembered(key, now_ms) {
+            return lookup;
+        }
         let Ok(senders) = self.senders() else { return Lookup::Nothing(LookupFacts::Unavailable) };
         ask(&senders.lookups, key, now_ms, self.read_deadline).unwrap_or_else(|facts| {
             if facts == LookupFacts::Slow {
@@ -246,6 +263,7 @@ impl Store for SqliteStore {
         drop(lookups);
         // A thread that panicked has nothing left to do; its panic was already reported.
         let _ = threads.reader.join();
+        drop(self.reader.lock().unwrap_or_else(PoisonError::into_inner).take());
         // A full queue or a writer that is gone: dropping the senders ends it as well, after what waits.
         let _ = commands.send_timeout(Command::Close, COMMAND_WAIT);
         drop((entries, commands));

@@ -1,12 +1,13 @@
-//! The one thread that reads. It owns the index and the bodies in memory, so nothing is locked; callers wait for it
-//! a bounded time and go on without an answer when it is late.
+//! Index and bodies in memory, and the one connection that reads. What is in memory, and has not been changed since, a
+//! caller looks up where it stands ([`Reader::remembered_now`]): that waits for no disk. Everything else is read by a
+//! thread; callers wait for it a bounded time and go on without an answer when it is late.
 //!
 //! Before each answer it looks whether any connection has committed since (`PRAGMA data_version`, one look into
 //! shared memory) and if so reads the rows past the last one it knows. The writer of this process is just another
 //! connection to it: there is one way in which news arrives.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
@@ -78,17 +79,16 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Answers until every sender is gone.
-    pub fn run(mut self, requests: &Receiver<Request>) {
-        for request in requests {
-            let lookup = self.look_up(&request.key, request.now_ms);
-            let (bodies, bytes) = self.bodies.size();
-            self.shared.counters.cached_bodies.store(bodies as u64, Ordering::Relaxed);
-            self.shared.counters.cached_bytes.store(bytes, Ordering::Relaxed);
-            // A caller whose deadline has passed is gone.
-            let _ = request.done.send(lookup);
-            self.prune(request.now_ms);
+    /// The answer to a lookup where memory has it and nobody has committed since; none where something would have to
+    /// be read. Reads no row and checks no signature.
+    pub fn remembered_now(&mut self, key: &Digest, now_ms: u64) -> Option<Lookup> {
+        if self.shared.check_file().is_err() {
+            return Some(Lookup::Nothing(LookupFacts::Unavailable));
         }
+        if self.behind || self.committed_version().ok()? != self.data_version {
+            return None;
+        }
+        self.remembered(key, now_ms).ok()
     }
 
     fn look_up(&mut self, key: &Digest, now_ms: u64) -> Lookup {
@@ -113,22 +113,17 @@ impl Reader {
             add(&self.shared.counters.behind, 1);
             return Ok(Lookup::Nothing(LookupFacts::Behind));
         }
-        let Some(place) = self.index.get(key) else {
-            return Ok(self.nothing(LookupFacts::Absent));
+        let place = match self.remembered(key, now_ms) {
+            Ok(lookup) => return Ok(lookup),
+            Err(place) => place,
         };
-        if place.expiry_ms <= now_ms {
-            return Ok(self.nothing(LookupFacts::Expired));
-        }
-        let (entry, cached) = match self.bodies.get(place.row) {
-            Some(entry) => (entry, true),
-            None => match self.read_row(place)? {
-                Found::Entry(entry) => (entry, false),
-                Found::Unreadable => return Ok(self.corrupt(key, place)),
-                Found::None => {
-                    self.index.remove(key);
-                    return Ok(self.nothing(LookupFacts::Absent));
-                }
-            },
+        let entry = match self.read_row(place)? {
+            Found::Entry(entry) => entry,
+            Found::Unreadable => return Ok(self.corrupt(key, place)),
+            Found::None => {
+                self.index.remove(key);
+                return Ok(self.nothing(LookupFacts::Absent));
+            }
         };
         if entry.key != *key {
             // Another key with the same first half.
@@ -141,8 +136,23 @@ impl Reader {
         if !place.verified {
             self.index.mark_verified(key);
         }
-        if !cached {
-            self.bodies.insert(place.row, &entry);
+        self.bodies.insert(place.row, &entry);
+        add(&self.shared.counters.found, 1);
+        Ok(Lookup::Found(entry))
+    }
+
+    /// What memory says of a key; the place of its row where that has to be read.
+    fn remembered(&mut self, key: &Digest, now_ms: u64) -> Result<Lookup, Place> {
+        let Some(place) = self.index.get(key) else { return Ok(self.nothing(LookupFacts::Absent)) };
+        if place.expiry_ms <= now_ms {
+            return Ok(self.nothing(LookupFacts::Expired));
+        }
+        let Some(entry) = self.bodies.get(place.row).filter(|_| place.verified) else { return Err(place) };
+        if entry.key != *key {
+            return Ok(self.nothing(LookupFacts::Absent));
+        }
+        if !entry.body_holds() {
+            return Ok(self.corrupt(key, place));
         }
         add(&self.shared.counters.found, 1);
         Ok(Lookup::Found(entry))
@@ -180,10 +190,14 @@ impl Reader {
             .map(|found| found.unwrap_or(Found::None))
     }
 
+    /// Changes with every commit of another connection.
+    fn committed_version(&self) -> rusqlite::Result<i64> {
+        self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+    }
+
     /// Reads what was committed since the last look. False when the deadline came first.
     fn read_news(&mut self, deadline: Option<Instant>) -> rusqlite::Result<bool> {
-        let data_version: i64 =
-            self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let data_version = self.committed_version()?;
         if data_version == self.data_version && !self.behind {
             return Ok(true);
         }
@@ -284,6 +298,21 @@ impl Reader {
         if let Ok(lowest) = lowest {
             self.index.retain(lowest.map_or(u64::MAX, unsigned), now_ms);
         }
+    }
+}
+
+/// Answers until every sender is gone. The lock is free between two requests, and gone when the store has closed.
+pub fn run(reader: &Mutex<Option<Reader>>, requests: &Receiver<Request>) {
+    for request in requests {
+        let mut held = reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(reader) = held.as_mut() else { return };
+        let lookup = reader.look_up(&request.key, request.now_ms);
+        let (bodies, bytes) = reader.bodies.size();
+        reader.shared.counters.cached_bodies.store(bodies as u64, Ordering::Relaxed);
+        reader.shared.counters.cached_bytes.store(bytes, Ordering::Relaxed);
+        // A caller whose deadline has passed is gone.
+        let _ = request.done.send(lookup);
+        reader.prune(request.now_ms);
     }
 }
 
