@@ -15,6 +15,8 @@ __all__ = [
     "Graph",
     "GraphFiles",
     "Patterns",
+    "Pin",
+    "RestoredState",
     "Tokenizer",
     "build_info",
     "error_catalogue",
@@ -177,6 +179,45 @@ class Engine:
             tenant: 32 bytes. Answers share computed prefixes and compete for the machine by tenant.
         """
 
+    def pin(self, ids: Sequence[int], *, tenant: bytes | None = None) -> Pin:
+        """Keep what has been computed of a tenant's ids until the pin is released or dropped.
+
+        A pin is a wish: a request that fits in no other way makes the least recently used one let go.
+        """
+
+    def save_state(
+        self,
+        path: str | PathLike[str],
+        key: bytes,
+        ids: Sequence[int],
+        *,
+        limit_bytes: int,
+        note: bytes = b"",
+        tenant: bytes | None = None,
+    ) -> tuple[int, int]:
+        """Write what is computed of some ids to a file, which is there complete or not at all.
+
+        Args:
+            path: The file; only its owner can read it.
+            key: 32 secret bytes that seal it.
+            ids: The conversation's tokens.
+            limit_bytes: Longest file; keys and values beyond it are left out.
+            note: Kept beside them, at most 16 MiB.
+            tenant: Whose it is; nobody else gets it back.
+
+        Returns:
+            Tokens whose keys and values are in the file, and its bytes.
+        """
+
+    def restore_state(
+        self, path: str | PathLike[str], key: bytes, *, limit_bytes: int, tenant: bytes | None = None
+    ) -> RestoredState:
+        """Take a saved state back, its keys and values where weights and arithmetic are the same.
+
+        Raises `CoreError`: `kv_corrupt` for a file that is not what was saved with this key,
+        `session_forbidden` for another tenant's, `session_expired` when there is none.
+        """
+
     def statistics(self) -> dict[str, int]:
         """Counts so far.
 
@@ -187,6 +228,41 @@ class Engine:
 
     def close(self) -> None:
         """End the engine thread, free weights and KV memory; what runs or waits fails (`engine_closed`)."""
+
+@final
+class Pin:
+    """Keeps what has been computed of some tokens."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens it was made for."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it still holds them."""
+
+    def release(self) -> None:
+        """Let go. May be called again."""
+
+@final
+class RestoredState:
+    """A saved state that passed all checks."""
+
+    @property
+    def fit(self) -> str:
+        """`weights`: taken over; `tokenizer`: to be computed again; `nothing`: only the note is of use."""
+
+    @property
+    def ids(self) -> list[int]:
+        """The conversation's tokens, in the tokenizer it was made with."""
+
+    @property
+    def note(self) -> bytes:
+        """What was kept beside them."""
+
+    @property
+    def pin(self) -> Pin:
+        """Keeps what was taken over."""
 
 @final
 class Generation:

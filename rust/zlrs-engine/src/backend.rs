@@ -53,6 +53,25 @@ pub trait Backend: Send {
     /// [`BackendError`]. After [`BackendError::Kernel`] or a panic, [`Backend::recover`] comes first.
     fn step(&mut self, plan: &Plan, interrupt: &dyn Fn() -> bool) -> Result<&[f32], BackendError>;
 
+    /// Appends what a block of KV memory holds to `out`: [`Shape::block_bytes`] bytes, the same on every machine.
+    ///
+    /// # Errors
+    /// [`BackendError::Kernel`] for a block that does not exist, [`BackendError::Plan`] where state cannot be
+    /// taken out.
+    fn read_block(&self, block: u32, out: &mut Vec<u8>) -> Result<(), BackendError> {
+        let _ = (block, out);
+        Err(BackendError::Plan { what: "this backend gives no state out".to_owned() })
+    }
+
+    /// Makes a block hold what [`Backend::read_block`] gave.
+    ///
+    /// # Errors
+    /// As [`Backend::read_block`], and [`BackendError::Kernel`] for another number of bytes.
+    fn write_block(&mut self, block: u32, bytes: &[u8]) -> Result<(), BackendError> {
+        let _ = (block, bytes);
+        Err(BackendError::Plan { what: "this backend takes no state in".to_owned() })
+    }
+
     /// Makes the backend usable after a step that failed or panicked: a poisoned thread pool is replaced.
     ///
     /// # Errors

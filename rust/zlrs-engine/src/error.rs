@@ -1,5 +1,7 @@
 //! Everything that can go wrong in this crate, in one enum.
 
+use std::path::PathBuf;
+
 use zlrs_kernels::KernelError;
 use zlrs_model::ModelError;
 
@@ -36,6 +38,48 @@ pub enum EngineError {
     /// A stop sequence is wrong.
     #[error(transparent)]
     Stop(#[from] StopError),
+    /// A saved state failed its checks.
+    #[error(
+        "the saved state {path} {what}; remove it and send the whole conversation, which computes it again"
+    )]
+    StateCorrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// There is no saved state of that name.
+    #[error("there is no saved state {path}; send the whole conversation, which computes it again")]
+    StateMissing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A saved state belongs to another tenant.
+    #[error("the saved state {path} belongs to another tenant; ask with the credential that made it")]
+    StateForbidden {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A saved state would be larger than allowed, its tokens and note alone.
+    #[error(
+        "the saved state would need {bytes} bytes, the limit is {limit_bytes}; raise the limit or let the session go"
+    )]
+    StateTooLarge {
+        /// Bytes without keys and values.
+        bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// The system did not write or read a file.
+    #[error("{what} {path} failed: {source}")]
+    StateFile {
+        /// What was tried.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// A prompt of no tokens.
     #[error("the prompt is empty; give at least one token")]
     EmptyPrompt,
@@ -144,13 +188,16 @@ impl EngineError {
             | Self::Sampling(SamplingError::Parameter { .. } | SamplingError::UnknownToken { .. }) => {
                 "invalid_request_error"
             }
-            Self::ContextOverflow { .. } | Self::Arena(_) => "context_overflow",
+            Self::ContextOverflow { .. } | Self::Arena(_) | Self::StateTooLarge { .. } => "context_overflow",
+            Self::StateCorrupt { .. } => "kv_corrupt",
+            Self::StateMissing { .. } => "session_expired",
+            Self::StateForbidden { .. } => "session_forbidden",
             Self::QueueFull { .. } => "overloaded_error",
             Self::Closed | Self::Forked { .. } => "engine_closed",
             Self::Step { .. } | Self::Panicked { .. } | Self::Sampling(SamplingError::NotFinite { .. }) => {
                 "engine_failed"
             }
-            Self::Sampling(_) | Self::System { .. } => "api_error",
+            Self::Sampling(_) | Self::System { .. } | Self::StateFile { .. } => "api_error",
         }
     }
 }

@@ -16,12 +16,13 @@ pub mod plan;
 pub mod prefix;
 pub mod sampling;
 pub mod scheduler;
+pub mod session;
 pub mod text;
 pub mod vocabulary;
 
 pub use engine::{DEFAULT_KV_BYTES_LIMIT, Engine, Facts, LoadOptions};
 pub use error::EngineError;
-pub use prefix::Tenant;
+pub use prefix::{Pin, Tenant};
 pub use scheduler::{
     Canceller, Event, FinishReason, Finished, Generation, Priority, Request, Statistics, Timings, Usage,
 };

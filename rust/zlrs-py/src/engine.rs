@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use zlrs_engine::sampling::Sampling;
-use zlrs_engine::{Engine, LoadOptions, Message, Priority, Request, Tenant};
+use zlrs_engine::session::State;
+use zlrs_engine::{Engine, LoadOptions, Message, Priority, Request};
 
 use crate::error::{core_error, detached, to_python};
 use crate::generation::PyGeneration;
+use crate::session::{PyPin, RestoredState, key_of, tenant_of};
 
 /// Calls of a progress function are at least this far apart, the last one excepted.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
@@ -139,12 +141,7 @@ impl PyEngine {
             "batch" => Priority::Batch,
             other => return Err(refuse(format!("priority is {other:?}; allowed: interactive, batch"))),
         };
-        let tenant = match tenant {
-            None => Tenant::default(),
-            Some(bytes) => Tenant(bytes.try_into().map_err(|_| {
-                refuse(format!("tenant has {} bytes; a tenant is 32 bytes, such as a SHA-256", bytes.len()))
-            })?),
-        };
+        let tenant = tenant_of(py, tenant)?;
         let request = Request {
             ids,
             max_tokens,
@@ -163,6 +160,47 @@ impl PyEngine {
             tenant,
         };
         detached(py, || self.engine.submit(request)).map(PyGeneration::new)
+    }
+
+    /// Keeps what has been computed of a tenant's ids.
+    #[pyo3(signature = (ids, *, tenant=None))]
+    fn pin(&self, py: Python<'_>, ids: Vec<u32>, tenant: Option<&[u8]>) -> PyResult<PyPin> {
+        let tenant = tenant_of(py, tenant)?;
+        detached(py, || self.engine.pin(tenant, &ids)).map(PyPin::new)
+    }
+
+    /// Writes what is computed of some ids to a file; returns the tokens in it and its bytes.
+    #[pyo3(signature = (path, key, ids, *, limit_bytes, note=Vec::new(), tenant=None))]
+    #[expect(clippy::too_many_arguments, reason = "what is saved, and where")]
+    fn save_state(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        key: &[u8],
+        ids: Vec<u32>,
+        limit_bytes: u64,
+        note: Vec<u8>,
+        tenant: Option<&[u8]>,
+    ) -> PyResult<(usize, u64)> {
+        let (key, tenant) = (key_of(py, key)?, tenant_of(py, tenant)?);
+        let state = State { tenant, ids: &ids, note: &note };
+        let saved = detached(py, || self.engine.save_state(&path, &key, state, limit_bytes))?;
+        Ok((saved.tokens, saved.bytes))
+    }
+
+    /// Takes a saved state back.
+    #[pyo3(signature = (path, key, *, limit_bytes, tenant=None))]
+    fn restore_state(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        key: &[u8],
+        limit_bytes: u64,
+        tenant: Option<&[u8]>,
+    ) -> PyResult<RestoredState> {
+        let (key, tenant) = (key_of(py, key)?, tenant_of(py, tenant)?);
+        let restored = detached(py, || self.engine.restore_state(&path, &key, tenant, limit_bytes))?;
+        RestoredState::new(py, restored)
     }
 
     /// Counts so far.

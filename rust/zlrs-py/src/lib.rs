@@ -9,6 +9,7 @@ mod generation;
 mod graph;
 mod graph_files;
 mod patterns;
+mod session;
 mod tokenizer;
 mod wire;
 
@@ -33,6 +34,8 @@ mod _core {
     use super::graph_files::{PyGraphFiles, repeat_decision};
     #[pymodule_export]
     use super::patterns::PyPatterns;
+    #[pymodule_export]
+    use super::session::{PyPin, RestoredState};
     #[pymodule_export]
     use super::tokenizer::PyTokenizer;
     #[pymodule_export]

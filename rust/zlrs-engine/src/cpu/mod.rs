@@ -172,6 +172,14 @@ impl Backend for CpuBackend {
         Ok(&self.buffers.logits[..length])
     }
 
+    fn read_block(&self, block: u32, out: &mut Vec<u8>) -> Result<(), BackendError> {
+        Ok(self.memory.read(block, out)?)
+    }
+
+    fn write_block(&mut self, block: u32, bytes: &[u8]) -> Result<(), BackendError> {
+        Ok(self.memory.write(block, bytes)?)
+    }
+
     fn recover(&mut self) -> Result<(), BackendError> {
         // The old pool may be poisoned: its threads are joined when it is dropped.
         self.machine.pool = Pool::new(self.machine.pool.threads())?;

@@ -1,7 +1,7 @@
 //! From a file to a running engine.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use zlrs_kernels::{Isa, MAX_THREADS, Pool};
 use zlrs_model::ModelError;
@@ -101,7 +101,7 @@ impl Engine {
         let planner = Box::new(planner);
         let options = SchedulerOptions { queue_limit, threads, planner, ..SchedulerOptions::default() };
         let scheduler = Scheduler::start(Box::new(backend), tokenizer.clone(), options)?;
-        Ok(Self { scheduler, tokenizer, template, facts, file })
+        Ok(Self { scheduler, tokenizer, template, facts, file, identity: OnceLock::new() })
     }
 }
 

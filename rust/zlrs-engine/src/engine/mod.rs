@@ -1,9 +1,11 @@
 //! A loaded model: file, tokenizer, chat template, and the scheduler that runs it.
 
 mod facts;
+mod identity;
 mod load;
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use zlrs_model::gguf::File;
@@ -14,7 +16,9 @@ pub use facts::Facts;
 pub use load::{DEFAULT_KV_BYTES_LIMIT, LoadOptions};
 
 use crate::backend::Shape;
+use crate::prefix::{Pin, Tenant};
 use crate::scheduler::Scheduler;
+use crate::session::{Identity, Restored, Saved, State, StateKey, restore, save};
 use crate::{EngineError, Generation, Request, Statistics};
 
 /// A loaded model. All methods may be called from any thread; templates and tokens are made on the caller's.
@@ -26,6 +30,7 @@ pub struct Engine {
     template: Option<Result<ChatTemplate, String>>,
     facts: Facts,
     file: File,
+    identity: OnceLock<Identity>,
 }
 
 impl Engine {
@@ -101,6 +106,55 @@ impl Engine {
     /// Those of [`Scheduler::submit`].
     pub fn submit(&self, request: Request) -> Result<Generation, EngineError> {
         self.scheduler.submit(request)
+    }
+
+    /// Keeps what has been computed of a tenant's tokens until the pin is dropped; see [`Scheduler::pin`].
+    ///
+    /// # Errors
+    /// [`EngineError::Forked`].
+    pub fn pin(&self, tenant: Tenant, ids: &[u32]) -> Result<Pin, EngineError> {
+        self.scheduler.pin(tenant, ids)
+    }
+
+    /// Writes what is computed of some tokens to a file, as far as `limit_bytes` of file hold it. The file is
+    /// there complete or not at all, and only its owner can read it. O(bytes).
+    ///
+    /// # Errors
+    /// [`EngineError::StateTooLarge`] when tokens and note alone are over the limit, [`EngineError::StateFile`],
+    /// [`EngineError::Closed`], [`EngineError::Forked`].
+    pub fn save_state(
+        &self,
+        path: &Path,
+        key: &StateKey,
+        state: State<'_>,
+        limit_bytes: u64,
+    ) -> Result<Saved, EngineError> {
+        save(&self.scheduler, self.identity()?, path, key, state, limit_bytes)
+    }
+
+    /// Takes a saved state back: its keys and values too where the model file and the arithmetic are the same
+    /// and memory is free. O(bytes).
+    ///
+    /// # Errors
+    /// [`EngineError::StateMissing`]; [`EngineError::StateCorrupt`] for a file that is not, bit for bit, what was
+    /// saved with this key; [`EngineError::StateForbidden`] for another tenant's; [`EngineError::StateFile`],
+    /// [`EngineError::Closed`], [`EngineError::Forked`].
+    pub fn restore_state(
+        &self,
+        path: &Path,
+        key: &StateKey,
+        tenant: Tenant,
+        limit_bytes: u64,
+    ) -> Result<Restored, EngineError> {
+        restore(&self.scheduler, self.identity()?, path, key, tenant, limit_bytes)
+    }
+
+    fn identity(&self) -> Result<Identity, EngineError> {
+        if let Some(&identity) = self.identity.get() {
+            return Ok(identity);
+        }
+        let identity = Identity::of(&self.file, self.shape().block_bytes)?;
+        Ok(*self.identity.get_or_init(|| identity))
     }
 
     /// Counts so far.

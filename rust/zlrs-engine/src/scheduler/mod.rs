@@ -4,6 +4,7 @@
 //! [`Engine`](crate::Engine) for those.
 
 mod admission;
+mod chore;
 mod event;
 mod fairness;
 mod generation;
@@ -30,9 +31,9 @@ use self::worker::Worker;
 use crate::EngineError;
 use crate::backend::{Backend, Shape};
 use crate::clock::{Clock, SystemClock};
-use crate::kv::Arena;
+use crate::kv::{Arena, Block};
 use crate::plan::{ExactPlanner, Plan, Planner};
-use crate::prefix::{PartitionKey, Pin, PrefixCache, Tenant};
+use crate::prefix::{PartitionKey, Pin, Prefix, PrefixCache, Tenant};
 use crate::vocabulary::Vocabulary;
 
 /// Most requests computed at once, unless told otherwise.
@@ -163,6 +164,19 @@ impl Scheduler {
     pub fn pin(&self, tenant: Tenant, ids: &[u32]) -> Result<Pin, EngineError> {
         check_process(self.owner_process)?;
         Ok(Pin::new(&self.prefixes, &PartitionKey::exact(tenant), ids))
+    }
+
+    /// What is known of the first tokens of `ids`; the blocks stay as they are while they are held.
+    pub(crate) fn known(&self, tenant: Tenant, ids: &[u32]) -> Prefix {
+        let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
+        prefixes.lookup(&PartitionKey::exact(tenant), ids, ids.len())
+    }
+
+    /// Remembers that `blocks` hold the first of `ids`, and pins what is known of them all.
+    pub(crate) fn remember(&self, tenant: Tenant, ids: &[u32], blocks: &[Block]) -> Pin {
+        let key = PartitionKey::exact(tenant);
+        self.prefixes.lock().unwrap_or_else(PoisonError::into_inner).insert(&key, ids, blocks);
+        Pin::new(&self.prefixes, &key, ids)
     }
 
     /// Sizes of the backend.

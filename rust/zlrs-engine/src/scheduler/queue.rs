@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::chore::Chore;
 use super::request::{Budget, Request};
 use super::ring::Ring;
 use crate::EngineError;
@@ -36,13 +37,14 @@ pub(super) struct Queue {
 #[derive(Debug)]
 struct State {
     jobs: VecDeque<Job>,
+    chores: Vec<Chore>,
     arrivals: u64,
     closed: bool,
 }
 
 impl Queue {
     pub fn new(limit: usize) -> Self {
-        let state = State { jobs: VecDeque::new(), arrivals: 0, closed: false };
+        let state = State { jobs: VecDeque::new(), chores: Vec::new(), arrivals: 0, closed: false };
         Self { state: Mutex::new(state), arrived: Condvar::new(), limit }
     }
 
@@ -67,12 +69,27 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits until a request is there or the queue is closed.
+    /// Waits until a request or a chore is there or the queue is closed.
     pub fn wait(&self) {
-        let _state = self
-            .arrived
-            .wait_while(self.lock(), |state| state.jobs.is_empty() && !state.closed)
-            .unwrap_or_else(PoisonError::into_inner);
+        let nothing = |state: &mut State| state.jobs.is_empty() && state.chores.is_empty() && !state.closed;
+        let _state = self.arrived.wait_while(self.lock(), nothing).unwrap_or_else(PoisonError::into_inner);
+    }
+
+    /// Asks the engine thread for something between two steps; false when the queue is closed.
+    pub fn push_chore(&self, chore: Chore) -> bool {
+        let mut state = self.lock();
+        if state.closed {
+            return false;
+        }
+        state.chores.push(chore);
+        drop(state);
+        self.arrived.notify_one();
+        true
+    }
+
+    /// Takes what the engine thread is asked for, in order.
+    pub fn take_chores(&self) -> Vec<Chore> {
+        std::mem::take(&mut self.lock().chores)
     }
 
     /// What `look` says of the request that `rank` puts first.
@@ -108,6 +125,8 @@ impl Queue {
     pub fn close(&self) -> Vec<Job> {
         let mut state = self.lock();
         state.closed = true;
+        // Whoever waits for a chore learns it from the dropped reply.
+        state.chores.clear();
         let jobs = std::mem::take(&mut state.jobs).into();
         drop(state);
         self.arrived.notify_all();

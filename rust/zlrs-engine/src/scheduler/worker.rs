@@ -70,6 +70,7 @@ impl Worker {
 
     /// One pass through the rooms; false when the engine closes.
     fn iterate(&mut self) -> bool {
+        self.do_chores();
         self.sweep();
         if !self.admit() {
             return false;
