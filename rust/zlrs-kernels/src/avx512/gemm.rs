@@ -1,12 +1,14 @@
 //! The product with many columns, see [`avx2`](crate::avx2): two strips a vector, two vectors and six columns a
 //! tile.
 
-use super::lanes::{Lanes, Two};
+use super::lanes::Lanes;
+use super::vector::Two;
 use super::wide::{Wide, dot_chunk, finish_block};
 use crate::avx2::matmul::format::STRIP_ROWS;
 use crate::avx2::matmul::gemv::prefetch_chunk;
 use crate::avx2::matmul::lanes::Buffer;
 use crate::avx2::matmul::task::Task;
+use crate::avx2::matmul::vector::{Packed, Vector};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -99,43 +101,22 @@ unsafe fn expand_stretch<F: Wide>(
     blocks: Range<usize>,
     expanded: *mut u8,
 ) {
-    // SAFETY: the caller's promise; a chunk expands to at most 320 bytes a strip, scales to at most 192.
-    unsafe {
-        // The same blocks of the strips that come next.
-        let ahead = MAX_VECTORS * Two::STRIPS * task.blocks * F::STRIP_BLOCK;
-        for (i, block) in blocks.enumerate() {
-            let packed =
-                strips.map(|strip| task.weights.as_ptr().add((strip * task.blocks + block) * F::STRIP_BLOCK));
-            let to = expanded.add(i * expanded_block::<F>());
-            let mut halves = [const { MaybeUninit::<Buffer<320>>::uninit() }; 2];
-            let halves = halves.each_mut().map(|half| half.as_mut_ptr().cast::<u8>());
-            for chunk in 0..F::CHUNKS {
-                for (packed, half) in packed.into_iter().zip(halves) {
-                    prefetch_chunk::<F>(packed, chunk, ahead);
-                    F::expand_bytes(packed, chunk, half);
-                }
-                interleave(halves, F::CHUNK_BYTES, to.add(chunk * Two::STRIPS * F::CHUNK_BYTES));
-            }
-            for (packed, half) in packed.into_iter().zip(halves) {
-                F::expand_scales(packed, half);
-            }
-            interleave(halves, F::SCALE_BYTES, to.add(F::CHUNKS * Two::STRIPS * F::CHUNK_BYTES));
-        }
-    }
-}
-
-/// Vectors of 32 bytes of two buffers, by turns.
-///
-/// # Safety
-/// Needs AVX-512; `from` have `bytes`, a multiple of 32, `to` twice as many.
-#[inline(always)]
-unsafe fn interleave(from: [*mut u8; 2], bytes: usize, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
-        for offset in (0..bytes).step_by(32) {
-            let [low, high] = from.map(|from| _mm256_loadu_si256(from.add(offset).cast()));
-            let both = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
-            _mm512_storeu_si512(to.add(2 * offset).cast(), both);
+        let strip_bytes = task.blocks * F::STRIP_BLOCK;
+        let apart = (strips[1] - strips[0]) * strip_bytes;
+        // The same blocks of the strips that come next.
+        let ahead = MAX_VECTORS * Two::STRIPS * strip_bytes;
+        for (i, block) in blocks.enumerate() {
+            let first = task.weights.as_ptr().add(strips[0] * strip_bytes + block * F::STRIP_BLOCK);
+            let packed = Packed { first, apart };
+            let to = expanded.add(i * expanded_block::<F>());
+            for chunk in 0..F::CHUNKS {
+                prefetch_chunk::<F>(first, chunk, ahead);
+                prefetch_chunk::<F>(first, chunk, ahead + apart);
+                F::expand_bytes::<Two>(packed, chunk, to.add(chunk * Two::STRIPS * F::CHUNK_BYTES));
+            }
+            F::expand_scales::<Two>(packed, to.add(F::CHUNKS * Two::STRIPS * F::CHUNK_BYTES));
         }
     }
 }

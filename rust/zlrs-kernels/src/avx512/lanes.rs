@@ -1,65 +1,121 @@
 //! The vector operations of the products, for one strip (256 bits) or two side by side (512 bits).
 
+use super::vector::Two;
+use crate::avx2::matmul::vector::{One, Vector};
 use std::arch::x86_64::*;
 
 /// # Safety
 /// Everything needs AVX-512 (F, BW, VL) and VNNI, and pointers to as many bytes as are read or written, at any
 /// alignment. The functions are inlined into callers that carry the features.
-pub(crate) trait Lanes {
-    /// Integers.
-    type Integers: Copy;
+pub(crate) trait Lanes: Vector {
     /// Floats.
     type Floats: Copy;
-    /// Bytes of a vector.
-    const BYTES: usize;
-    /// Strips of a vector.
-    const STRIPS: usize = Self::BYTES / 32;
 
     /// Zeros.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn zero() -> Self::Integers;
     /// A vector from `p`.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn load(p: *const u8) -> Self::Integers;
     /// A dword in all lanes.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn broadcast(p: *const u32) -> Self::Integers;
     /// `sum + ` four products of unsigned bytes `w` and signed bytes `a` in each lane.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn dot_bytes(sum: Self::Integers, w: Self::Integers, a: Self::Integers) -> Self::Integers;
     /// `sum + ` two products of signed 16-bit numbers in each lane.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn dot_pairs(sum: Self::Integers, a: Self::Integers, b: Self::Integers) -> Self::Integers;
-    /// The sum of both 16-bit numbers in each lane.
-    unsafe fn sum_pairs(pairs: Self::Integers) -> Self::Integers;
     /// The upper 16-bit number of each lane.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn upper(pairs: Self::Integers) -> Self::Integers;
     /// `sum + a x b`, the product's lower 32 bits.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn multiply_add(sum: Self::Integers, a: Self::Integers, b: Self::Integers) -> Self::Integers;
     /// Floats from `p`.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn load_floats(p: *const u8) -> Self::Floats;
     /// A float in all lanes.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn broadcast_float(p: *const u32) -> Self::Floats;
     /// Rounded to nearest even.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn to_floats(integers: Self::Integers) -> Self::Floats;
     /// `a x b`.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn multiply(a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// `fma(a, b, c)`.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn fused(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
     /// `fma(-a, b, c)`.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn fused_negative(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
     /// Zeros.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn zero_floats() -> Self::Floats;
+    /// Eight results of each strip.
+    ///
+    /// # Safety
+    /// As the trait states.
+    unsafe fn strips(floats: Self::Floats) -> [__m256; 2];
 }
 
-/// One strip.
-pub(crate) struct One;
-/// Two strips.
-pub(crate) struct Two;
+/// One strip; the second place is filled up.
+///
+/// # Safety
+/// None: the twin of [`halves`].
+#[inline(always)]
+unsafe fn once(floats: __m256) -> [__m256; 2] {
+    [floats; 2]
+}
+
+/// Lower and upper half.
+///
+/// # Safety
+/// Needs AVX-512.
+#[inline(always)]
+unsafe fn halves(floats: __m512) -> [__m256; 2] {
+    // SAFETY: the caller has the features.
+    unsafe {
+        let upper = _mm512_extractf64x4_pd::<1>(_mm512_castps_pd(floats));
+        [_mm512_castps512_ps256(floats), _mm256_castpd_ps(upper)]
+    }
+}
 
 macro_rules! lanes {
-    ($name:ident, $integers:ty, $floats:ty, $bytes:literal, $zero:ident, $load:ident, $set:ident, $dot_bytes:ident,
-     $dot_pairs:ident, $madd:ident, $set_pairs:ident, $shift:ident, $add:ident, $mullo:ident, $load_floats:ident, $cast:ident,
-     $convert:ident, $multiply:ident, $fused:ident, $fused_negative:ident, $zero_floats:ident) => {
+    ($name:ident, $integers:ty, $floats:ty, $zero:ident, $load:ident, $set:ident, $dot_bytes:ident,
+     $dot_pairs:ident, $shift:ident, $add:ident, $mullo:ident, $load_floats:ident, $cast:ident,
+     $convert:ident, $multiply:ident, $fused:ident, $fused_negative:ident, $zero_floats:ident, $split:expr) => {
         impl Lanes for $name {
-            type Integers = $integers;
             type Floats = $floats;
-            const BYTES: usize = $bytes;
 
             #[inline(always)]
             unsafe fn zero() -> $integers {
@@ -85,11 +141,6 @@ macro_rules! lanes {
             unsafe fn dot_pairs(sum: $integers, a: $integers, b: $integers) -> $integers {
                 // SAFETY: the caller has the features.
                 unsafe { $dot_pairs(sum, a, b) }
-            }
-            #[inline(always)]
-            unsafe fn sum_pairs(pairs: $integers) -> $integers {
-                // SAFETY: the caller has the features.
-                unsafe { $madd(pairs, $set_pairs(1)) }
             }
             #[inline(always)]
             unsafe fn upper(pairs: $integers) -> $integers {
@@ -136,6 +187,11 @@ macro_rules! lanes {
                 // SAFETY: the caller has the features.
                 unsafe { $zero_floats() }
             }
+            #[inline(always)]
+            unsafe fn strips(floats: $floats) -> [__m256; 2] {
+                // SAFETY: the caller has the features.
+                unsafe { $split(floats) }
+            }
         }
     };
 }
@@ -144,14 +200,11 @@ lanes!(
     One,
     __m256i,
     __m256,
-    32,
     _mm256_setzero_si256,
     _mm256_loadu_si256,
     _mm256_set1_epi32,
     _mm256_dpbusd_epi32,
     _mm256_dpwssd_epi32,
-    _mm256_madd_epi16,
-    _mm256_set1_epi16,
     _mm256_srai_epi32,
     _mm256_add_epi32,
     _mm256_mullo_epi32,
@@ -161,20 +214,18 @@ lanes!(
     _mm256_mul_ps,
     _mm256_fmadd_ps,
     _mm256_fnmadd_ps,
-    _mm256_setzero_ps
+    _mm256_setzero_ps,
+    once
 );
 lanes!(
     Two,
     __m512i,
     __m512,
-    64,
     _mm512_setzero_si512,
     _mm512_loadu_si512,
     _mm512_set1_epi32,
     _mm512_dpbusd_epi32,
     _mm512_dpwssd_epi32,
-    _mm512_madd_epi16,
-    _mm512_set1_epi16,
     _mm512_srai_epi32,
     _mm512_add_epi32,
     _mm512_mullo_epi32,
@@ -184,5 +235,6 @@ lanes!(
     _mm512_mul_ps,
     _mm512_fmadd_ps,
     _mm512_fnmadd_ps,
-    _mm512_setzero_ps
+    _mm512_setzero_ps,
+    halves
 );

@@ -17,6 +17,7 @@ pub(crate) mod exponential;
 mod gemm;
 mod gemv;
 mod lanes;
+mod vector;
 mod wide;
 
 pub(crate) use gemm::{TILE_COLUMNS, gemm};

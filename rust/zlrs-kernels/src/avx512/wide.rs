@@ -2,18 +2,18 @@
 
 use super::lanes::Lanes;
 use crate::avx2::matmul::format::Format;
-use crate::avx2::matmul::lanes::{load, store};
-use crate::avx2::matmul::{q4_0::Q4_0, q4_1::Q4_1, q4_k::Q4K, q5_0::Q5_0, q5_k::Q5K, q6_k::Q6K, q8_0::Q8_0};
-use std::arch::x86_64::*;
+use crate::avx2::matmul::q8_0::{self, Q8_0};
+use crate::avx2::matmul::vector::{Packed, Vector};
+use crate::avx2::matmul::{q4_0::Q4_0, q4_1::Q4_1, q4_k::Q4K, q5_0::Q5_0, q5_k::Q5K, q6_k::Q6K};
 
 /// What the sum of a sub-block's products starts from: minus its weights' zero times the activations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
     /// Weights have their zero at zero.
     Zero,
-    /// The format's auxiliary word is the start as two 16-bit numbers.
+    /// The format's auxiliary words are starts of two 16-bit numbers, which [`Wide::words`] adds up.
     Pairs,
-    /// It is one 32-bit number.
+    /// They are 32-bit numbers.
     Word,
 }
 
@@ -42,9 +42,20 @@ pub(crate) trait Wide: Format {
     /// # Safety
     /// As [`Format::expand_chunk`].
     #[inline(always)]
-    unsafe fn expand_bytes(strip: *const u8, chunk: usize, expanded: *mut u8) {
+    unsafe fn expand_bytes<V: Vector>(packed: Packed, chunk: usize, expanded: *mut u8) {
         // SAFETY: the caller's promise.
-        unsafe { Self::expand_chunk(strip, chunk, expanded) }
+        unsafe { Self::expand_chunk::<V>(packed, chunk, expanded) }
+    }
+
+    /// The auxiliary words of a block of activations, with starts of 32 bits.
+    #[inline(always)]
+    fn words(q: &[i8], d: f32, words: &mut [u32]) {
+        Self::auxiliary(q, d, words);
+        if Self::START == Start::Pairs {
+            for word in &mut words[..Self::PARTS * Self::CHUNKS] {
+                *word = (i32::from(*word as i16) + (*word as i32 >> 16)) as u32;
+            }
+        }
     }
 }
 
@@ -63,13 +74,12 @@ impl Wide for Q8_0 {
 
     /// `w + 128`.
     #[inline(always)]
-    unsafe fn expand_bytes(strip: *const u8, chunk: usize, expanded: *mut u8) {
+    unsafe fn expand_bytes<V: Vector>(packed: Packed, _chunk: usize, expanded: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe {
-            Self::expand_chunk(strip, chunk, expanded);
             for g in 0..8 {
-                let group = expanded.add(32 * g);
-                store(group, _mm256_xor_si256(load(group), _mm256_set1_epi8(-128)));
+                let w = V::load_packed(packed, q8_0::BYTES + 32 * g);
+                V::store(expanded.add(g * V::BYTES), V::xor(w, V::set_bytes(-128)));
             }
         }
     }
@@ -111,8 +121,7 @@ pub(super) unsafe fn dot_chunk<F: Wide, L: Lanes, const R: usize, const C: usize
             for c in 0..C {
                 let start = match F::START {
                     Start::Zero => L::zero(),
-                    Start::Pairs => L::sum_pairs(L::broadcast(starts.add(part * C + c))),
-                    Start::Word => L::broadcast(starts.add(part * C + c)),
+                    Start::Pairs | Start::Word => L::broadcast(starts.add(part * C + c)),
                 };
                 for r in 0..R {
                     sums[r][c] = start;

@@ -1,6 +1,6 @@
 //! Quantising activations and laying them out as the products read them.
 
-use super::format::Format;
+use crate::avx512::Wide;
 use crate::naive::quantise::{LIFT, LIFT_BELOW};
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -58,9 +58,14 @@ fn largest_lane(v: __m256i) -> u32 {
 }
 
 /// Quantises blocks `blocks` of `x`, `[columns][cols]`, into their part of one tile's stream
-/// `[block][word][column]` of `F::WORDS` words.
+/// `[block][word][column]` of `F::WORDS` words: as AVX2's products read them, or those of unsigned bytes (`WIDE`).
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(crate) fn pack_tile<F: Format>(x: &[f32], cols: usize, blocks: Range<usize>, tile: &mut [u32]) {
+pub(crate) fn pack_tile<F: Wide, const WIDE: bool>(
+    x: &[f32],
+    cols: usize,
+    blocks: Range<usize>,
+    tile: &mut [u32],
+) {
     let columns = x.len() / cols;
     let mut q = [0_i8; MAX_BLOCK];
     let mut auxiliary = [0_u32; MAX_AUXILIARY];
@@ -69,7 +74,11 @@ pub(crate) fn pack_tile<F: Format>(x: &[f32], cols: usize, blocks: Range<usize>,
         for column in 0..columns {
             let start = column * cols + block * F::BLOCK;
             let d = quantise_block(&x[start..start + F::BLOCK], q);
-            F::auxiliary(q, d, &mut auxiliary);
+            if WIDE {
+                F::words(q, d, &mut auxiliary);
+            } else {
+                F::auxiliary(q, d, &mut auxiliary);
+            }
             let groups =
                 q.chunks_exact(4).map(|q| u32::from_le_bytes([q[0], q[1], q[2], q[3]].map(|q| q as u8)));
             let all = groups.chain(auxiliary[..F::AUXILIARY].iter().copied());

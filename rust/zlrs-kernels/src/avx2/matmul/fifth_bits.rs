@@ -3,8 +3,7 @@
 //! Byte j of a row's dword holds the bits of weights j, 4 + j, 8 + j … 28 + j (one of each group), at places
 //! chosen so that one running shift and one AND bring the next group's bits to bit 4.
 
-use super::lanes::nibbles;
-use std::arch::x86_64::*;
+use super::vector::Vector;
 
 /// Where the bit of each group lies.
 pub(super) const PLACE: [u32; 8] = [4, 5, 6, 7, 3, 2, 1, 0];
@@ -36,31 +35,34 @@ pub(super) fn unpack_bits(word: u32) -> u32 {
 /// The eight groups of a chunk as 5-bit bytes: four vectors of nibbles and the vector of fifth bits.
 ///
 /// # Safety
-/// Needs AVX2.
+/// Needs what `V` needs.
 #[inline(always)]
-pub(super) unsafe fn join(low: [__m256i; 4], fifth: __m256i) -> [__m256i; 8] {
-    // SAFETY: register operations; the caller has AVX2.
+pub(super) unsafe fn join<V: Vector>(low: [V::Integers; 4], fifth: V::Integers) -> [V::Integers; 8] {
+    // SAFETY: register operations; the caller's promise.
     unsafe {
-        let bit = _mm256_set1_epi8(16);
-        let mut groups = [_mm256_setzero_si256(); 8];
+        let bit = V::set_bytes(16);
+        let mut groups = [bit; 8];
         let mut shifted = fifth;
         for i in 0..4 {
-            let (even, odd) = nibbles(low[i]);
+            let (even, odd) = V::nibbles(low[i]);
             if i == 2 {
-                shifted = _mm256_slli_epi16::<1>(fifth);
+                shifted = V::shift_left::<1>(fifth);
             }
-            groups[2 * i] = _mm256_or_si256(even, _mm256_and_si256(shifted, bit));
-            shifted = next(shifted, i);
-            groups[2 * i + 1] = _mm256_or_si256(odd, _mm256_and_si256(shifted, bit));
-            shifted = next(shifted, i);
+            groups[2 * i] = V::or(even, V::and(shifted, bit));
+            shifted = next::<V>(shifted, i);
+            groups[2 * i + 1] = V::or(odd, V::and(shifted, bit));
+            shifted = next::<V>(shifted, i);
         }
         groups
     }
 }
 
 /// Right through bits 5, 6, 7, then left through 2, 1, 0.
+///
+/// # Safety
+/// Needs what `V` needs.
 #[inline(always)]
-unsafe fn next(shifted: __m256i, i: usize) -> __m256i {
-    // SAFETY: register operations; the caller has AVX2.
-    unsafe { if i < 2 { _mm256_srli_epi16::<1>(shifted) } else { _mm256_slli_epi16::<1>(shifted) } }
+unsafe fn next<V: Vector>(shifted: V::Integers, i: usize) -> V::Integers {
+    // SAFETY: register operations; the caller's promise.
+    unsafe { if i < 2 { V::shift_right::<1>(shifted) } else { V::shift_left::<1>(shifted) } }
 }

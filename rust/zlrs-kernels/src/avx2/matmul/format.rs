@@ -14,6 +14,7 @@
 
 use super::lanes::{Accumulators, Sums, accumulate};
 use super::task::Task;
+use super::vector::{Packed, Vector};
 use crate::TensorType;
 use std::ops::Range;
 
@@ -21,9 +22,10 @@ use std::ops::Range;
 pub(crate) const STRIP_ROWS: usize = 8;
 
 /// # Safety
-/// The unsafe functions need AVX2, FMA and F16C. Of pointers, `strip` is the start of one packed strip block
-/// of `STRIP_BLOCK` bytes; `expanded` of one expanded chunk (`CHUNK_BYTES`) or of the expanded scales
-/// (`SCALE_BYTES`); `activations` of one block of a tile's stream, `WORDS * C` dwords.
+/// The unsafe functions need AVX2, FMA and F16C, and what `V` needs. Of pointers, `packed` are the starts of one
+/// packed strip block of `STRIP_BLOCK` bytes for each strip of a vector; `expanded` of one expanded chunk
+/// (`CHUNK_BYTES` a strip) or of the expanded scales (`SCALE_BYTES` a strip), their vectors being `V`'s;
+/// `activations` of one block of a tile's stream, `WORDS * C` dwords.
 pub(crate) trait Format {
     /// The type it packs.
     const TENSOR_TYPE: TensorType;
@@ -57,10 +59,19 @@ pub(crate) trait Format {
     fn auxiliary(q: &[i8], d: f32, words: &mut [u32]);
 
     /// Expands chunk `chunk`.
-    unsafe fn expand_chunk(strip: *const u8, chunk: usize, expanded: *mut u8);
+    ///
+    /// # Safety
+    /// As the trait states.
+    unsafe fn expand_chunk<V: Vector>(packed: Packed, chunk: usize, expanded: *mut u8);
     /// Expands the block's scales.
-    unsafe fn expand_scales(strip: *const u8, expanded: *mut u8);
+    ///
+    /// # Safety
+    /// As the trait states.
+    unsafe fn expand_scales<V: Vector>(packed: Packed, expanded: *mut u8);
     /// `isum += ` the exact integer dot of an expanded chunk of R strips with C columns.
+    ///
+    /// # Safety
+    /// As the trait states.
     unsafe fn dot_chunk<const R: usize, const C: usize>(
         expanded: [*const u8; R],
         chunk: usize,
@@ -68,6 +79,9 @@ pub(crate) trait Format {
         isum: &mut Sums<R, C>,
     );
     /// The block's fused multiply-adds. `scales` are expanded scales.
+    ///
+    /// # Safety
+    /// As the trait states.
     #[inline(always)]
     unsafe fn finish_block<const R: usize, const C: usize>(
         scales: [*const u8; R],
@@ -79,5 +93,9 @@ pub(crate) trait Format {
         unsafe { accumulate(scales, activations.add((Self::WORDS - 1) * C), isum, acc) }
     }
     /// The product with many columns over some strips, in tiles that suit the format.
+    ///
+    /// # Safety
+    /// As the trait states; the strips are this worker's alone; weights and activations have the sizes that the
+    /// task's counts ask for.
     unsafe fn multiply_many(task: &Task<'_>, strips: Range<usize>);
 }

@@ -5,6 +5,7 @@ use super::format::{Format, STRIP_ROWS};
 use super::gemv::prefetch_chunk;
 use super::lanes::{Accumulators, Buffer};
 use super::task::Task;
+use super::vector::{One, Packed};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -83,13 +84,14 @@ unsafe fn expand_stretch<F: Format>(task: &Task<'_>, strip: usize, blocks: Range
     unsafe {
         for (i, block) in blocks.enumerate() {
             let packed = task.weights.as_ptr().add((strip * task.blocks + block) * F::STRIP_BLOCK);
+            let strip = Packed { first: packed, apart: 0 };
             let target = expanded.add(i * F::EXPANDED);
             for chunk in 0..F::CHUNKS {
                 // The same blocks of the strips that come next.
                 prefetch_chunk::<F>(packed, chunk, MAX_STRIPS * task.blocks * F::STRIP_BLOCK);
-                F::expand_chunk(packed, chunk, target.add(chunk * F::CHUNK_BYTES));
+                F::expand_chunk::<One>(strip, chunk, target.add(chunk * F::CHUNK_BYTES));
             }
-            F::expand_scales(packed, target.add(F::CHUNKS * F::CHUNK_BYTES));
+            F::expand_scales::<One>(strip, target.add(F::CHUNKS * F::CHUNK_BYTES));
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::format::Format;
 use super::lanes::Buffer;
 use super::task::Task;
+use super::vector::{One, Packed};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -96,15 +97,16 @@ unsafe fn multiply_block<F: Format, const C: usize>(
 ) {
     // SAFETY: the caller's promise; a chunk expands to at most 320 bytes, scales to at most 192.
     unsafe {
+        let strip = Packed { first: packed, apart: 0 };
         let mut isum = [[_mm256_setzero_si256(); C]; 1];
         for chunk in 0..F::CHUNKS {
             prefetch_chunk::<F>(packed, chunk, PREFETCH);
             let mut expanded = MaybeUninit::<Buffer<320>>::uninit();
-            F::expand_chunk(packed, chunk, expanded.as_mut_ptr().cast());
+            F::expand_chunk::<One>(strip, chunk, expanded.as_mut_ptr().cast());
             F::dot_chunk::<1, C>([expanded.as_ptr().cast()], chunk, activations, &mut isum);
         }
         let mut scales = MaybeUninit::<Buffer<192>>::uninit();
-        F::expand_scales(packed, scales.as_mut_ptr().cast());
+        F::expand_scales::<One>(strip, scales.as_mut_ptr().cast());
         F::finish_block::<1, C>([scales.as_ptr().cast()], activations, &isum, acc);
     }
 }

@@ -8,11 +8,11 @@
 //! 2j + 1). The words of activations: 64 groups | 4 pairs of sums of sub-blocks | d.
 
 use super::lanes::{
-    Accumulators, Sums, accumulate, broadcast, broadcast_float, expand_halves, load, load_floats,
-    multiply_words, store,
+    Accumulators, Sums, accumulate, broadcast, broadcast_float, load, load_floats, multiply_words,
 };
 use super::packing::{lane, pack_half, pair, set_lane, set_word, sum, unpack_half, word};
 use super::shuffles::{LOW, PAIR};
+use super::vector::{Packed, Vector};
 use std::arch::x86_64::*;
 
 /// Bytes of expanded scales.
@@ -69,35 +69,34 @@ pub(crate) fn auxiliary(q: &[i8], d: f32, words: &mut [u32]) {
 /// Scale `chunk` of each row in both 16-bit halves of its dword, for `widen_scaled`.
 ///
 /// # Safety
-/// Needs AVX2; `strip` is a strip block, `chunk < 8`, `expanded` has 32 bytes.
+/// Needs what `V` needs; `packed` are strip blocks, `chunk < 8`, `expanded` has a vector.
 #[inline(always)]
-pub(crate) unsafe fn expand_scale(strip: *const u8, chunk: usize, expanded: *mut u8) {
+pub(crate) unsafe fn expand_scale<V: Vector>(packed: Packed, chunk: usize, expanded: *mut u8) {
     // SAFETY: the vectors of scales are the first two.
     unsafe {
-        let scales = _mm256_and_si256(load(strip.add(VECTORS[0] + 32 * (chunk / 4))), _mm256_set1_epi8(63));
-        store(expanded, _mm256_shuffle_epi8(scales, LOW.entry(chunk % 4)));
+        let scales = V::load_packed(packed, VECTORS[0] + 32 * (chunk / 4));
+        V::store(expanded, V::shuffle(V::and(scales, V::set_bytes(63)), LOW.entry(chunk % 4)));
     }
 }
 
 /// Expands d, dmin and minima.
 ///
 /// # Safety
-/// Needs AVX2 and F16C; `strip` is a strip block, `expanded` has [`SCALE_BYTES`].
+/// Needs what `V` needs; `packed` are strip blocks, `expanded` has [`SCALE_BYTES`] a strip.
 #[inline(always)]
-pub(crate) unsafe fn expand(strip: *const u8, expanded: *mut u8) {
+pub(crate) unsafe fn expand<V: Vector>(packed: Packed, expanded: *mut u8) {
     // SAFETY: inside both by the layout in the module's text.
     unsafe {
-        let and = |v, mask: i8| _mm256_and_si256(v, _mm256_set1_epi8(mask));
-        let [s0, s1, s2] = VECTORS.map(|offset| load(strip.add(offset)));
-        let middle =
-            _mm256_or_si256(and(_mm256_srli_epi16::<4>(s1), 12), and(_mm256_srli_epi16::<2>(s2), 48));
-        let upper = _mm256_or_si256(and(_mm256_srli_epi16::<6>(s0), 3), middle);
+        let and = |v, mask: i8| V::and(v, V::set_bytes(mask));
+        let [s0, s1, s2] = VECTORS.map(|offset| V::load_packed(packed, offset));
+        let middle = V::or(and(V::shift_right::<4>(s1), 12), and(V::shift_right::<2>(s2), 48));
+        let upper = V::or(and(V::shift_right::<6>(s0), 3), middle);
         for j in 0..2 {
-            store(expanded.add(64 + 32 * j), _mm256_shuffle_epi8(and(s2, 63), PAIR.entry(j)));
-            store(expanded.add(128 + 32 * j), _mm256_shuffle_epi8(upper, PAIR.entry(j)));
+            V::store(expanded.add((2 + j) * V::BYTES), V::shuffle(and(s2, 63), PAIR.entry(j)));
+            V::store(expanded.add((4 + j) * V::BYTES), V::shuffle(upper, PAIR.entry(j)));
         }
-        expand_halves(strip, expanded);
-        expand_halves(strip.add(DMIN), expanded.add(32));
+        V::expand_halves(packed, 0, expanded);
+        V::expand_halves(packed, DMIN, expanded.add(V::BYTES));
     }
 }
 

@@ -50,23 +50,6 @@ pub(crate) unsafe fn broadcast_float(p: *const u32) -> __m256 {
     unsafe { _mm256_castsi256_ps(broadcast(p)) }
 }
 
-/// Eight f16 (16 bytes at `half`) to eight f32 (32 bytes at `p`), exactly.
-#[inline(always)]
-pub(crate) unsafe fn expand_halves(half: *const u8, p: *mut u8) {
-    // SAFETY: see the module.
-    unsafe { _mm256_storeu_ps(p.cast(), _mm256_cvtph_ps(_mm_loadu_si128(half.cast()))) }
-}
-
-/// Splits a vector of nibbles into its low and high ones, each in a byte of its own.
-#[inline(always)]
-pub(crate) unsafe fn nibbles(v: __m256i) -> (__m256i, __m256i) {
-    // SAFETY: see the module.
-    unsafe {
-        let mask = _mm256_set1_epi8(15);
-        (_mm256_and_si256(v, mask), _mm256_and_si256(_mm256_srli_epi16::<4>(v), mask))
-    }
-}
-
 /// Multiply-accumulate as two instructions that the compiler keeps together. Left to itself it reassociates
 /// the integer additions of a whole block into trees, runs out of registers and halves the speed; an asm
 /// statement keeps the written order.

@@ -28,6 +28,7 @@ pub(crate) mod q6_k;
 pub(crate) mod q8_0;
 mod shuffles;
 pub(crate) mod task;
+pub(crate) mod vector;
 
 pub(crate) use format::STRIP_ROWS;
 pub(crate) use formats::{pack_strips, unpack_row};

@@ -48,13 +48,14 @@ fn kernels_of<F: Wide>(isa: Isa) -> Option<Kernels> {
         tensor_type: F::TENSOR_TYPE,
         words: F::WORDS,
         tile_columns: F::TILE_COLUMNS,
-        quantise: pack_tile::<F>,
+        quantise: pack_tile::<F, false>,
         few: gemv::<F>,
         many: F::multiply_many,
     };
     Some(match isa {
         Isa::Avx512 => Kernels {
             tile_columns: avx512::TILE_COLUMNS,
+            quantise: pack_tile::<F, true>,
             few: avx512::gemv::<F>,
             many: avx512::gemm::<F>,
             ..kernels

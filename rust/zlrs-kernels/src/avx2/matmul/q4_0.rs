@@ -5,9 +5,10 @@
 
 use super::format::Format;
 use super::gemm::gemm;
-use super::lanes::{Sums, dot_groups, expand_halves, load, nibbles, start_sums, store, widen};
+use super::lanes::{Sums, dot_groups, start_sums, widen};
 use super::packing::{centre, pack_half, pack_nibbles, unpack_half, unpack_nibbles};
 use super::task::Task;
+use super::vector::{Packed, Vector};
 use crate::TensorType;
 use std::ops::Range;
 
@@ -40,21 +41,21 @@ impl Format for Q4_0 {
     }
 
     #[inline(always)]
-    unsafe fn expand_chunk(strip: *const u8, _chunk: usize, expanded: *mut u8) {
+    unsafe fn expand_chunk<V: Vector>(packed: Packed, _chunk: usize, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
         unsafe {
             for i in 0..4 {
-                let (even, odd) = nibbles(load(strip.add(NIBBLES + 32 * i)));
-                store(expanded.add(64 * i), even);
-                store(expanded.add(64 * i + 32), odd);
+                let (even, odd) = V::nibbles(V::load_packed(packed, NIBBLES + 32 * i));
+                V::store(expanded.add(2 * i * V::BYTES), even);
+                V::store(expanded.add((2 * i + 1) * V::BYTES), odd);
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn expand_scales(strip: *const u8, expanded: *mut u8) {
+    unsafe fn expand_scales<V: Vector>(packed: Packed, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
-        unsafe { expand_halves(strip, expanded) }
+        unsafe { V::expand_halves(packed, 0, expanded) }
     }
 
     #[inline(always)]

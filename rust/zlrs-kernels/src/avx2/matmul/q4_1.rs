@@ -5,12 +5,10 @@
 
 use super::format::Format;
 use super::gemm::gemm;
-use super::lanes::{
-    Accumulators, Sums, accumulate, broadcast_float, dot_groups, expand_halves, load, load_floats, nibbles,
-    store, widen,
-};
+use super::lanes::{Accumulators, Sums, accumulate, broadcast_float, dot_groups, load_floats, widen};
 use super::packing::{pack_half, pack_nibbles, sum, unpack_half, unpack_nibbles};
 use super::task::Task;
+use super::vector::{Packed, Vector};
 use crate::TensorType;
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -47,23 +45,23 @@ impl Format for Q4_1 {
     }
 
     #[inline(always)]
-    unsafe fn expand_chunk(strip: *const u8, _chunk: usize, expanded: *mut u8) {
+    unsafe fn expand_chunk<V: Vector>(packed: Packed, _chunk: usize, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
         unsafe {
             for i in 0..4 {
-                let (even, odd) = nibbles(load(strip.add(NIBBLES + 32 * i)));
-                store(expanded.add(64 * i), even);
-                store(expanded.add(64 * i + 32), odd);
+                let (even, odd) = V::nibbles(V::load_packed(packed, NIBBLES + 32 * i));
+                V::store(expanded.add(2 * i * V::BYTES), even);
+                V::store(expanded.add((2 * i + 1) * V::BYTES), odd);
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn expand_scales(strip: *const u8, expanded: *mut u8) {
+    unsafe fn expand_scales<V: Vector>(packed: Packed, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
         unsafe {
-            expand_halves(strip, expanded);
-            expand_halves(strip.add(MINIMA), expanded.add(32));
+            V::expand_halves(packed, 0, expanded);
+            V::expand_halves(packed, MINIMA, expanded.add(V::BYTES));
         }
     }
 

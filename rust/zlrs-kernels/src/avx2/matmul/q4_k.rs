@@ -6,9 +6,10 @@
 use super::format::Format;
 use super::gemm::gemm;
 use super::k_scales::{self, NIBBLES};
-use super::lanes::{Accumulators, Sums, dot_groups, load, nibbles, store, widen_scaled};
+use super::lanes::{Accumulators, Sums, dot_groups, widen_scaled};
 use super::packing::{pack_chunk_pair, unpack_chunk_pair};
 use super::task::Task;
+use super::vector::{Packed, Vector};
 use crate::TensorType;
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -50,22 +51,22 @@ impl Format for Q4K {
     }
 
     #[inline(always)]
-    unsafe fn expand_chunk(strip: *const u8, chunk: usize, expanded: *mut u8) {
+    unsafe fn expand_chunk<V: Vector>(packed: Packed, chunk: usize, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
         unsafe {
             for i in 0..4 {
-                let (even, odd) = nibbles(load(strip.add(NIBBLES + CHUNK * chunk + 32 * i)));
-                store(expanded.add(64 * i), even);
-                store(expanded.add(64 * i + 32), odd);
+                let (even, odd) = V::nibbles(V::load_packed(packed, NIBBLES + CHUNK * chunk + 32 * i));
+                V::store(expanded.add(2 * i * V::BYTES), even);
+                V::store(expanded.add((2 * i + 1) * V::BYTES), odd);
             }
-            k_scales::expand_scale(strip, chunk, expanded.add(SCALE));
+            k_scales::expand_scale::<V>(packed, chunk, expanded.add(8 * V::BYTES));
         }
     }
 
     #[inline(always)]
-    unsafe fn expand_scales(strip: *const u8, expanded: *mut u8) {
+    unsafe fn expand_scales<V: Vector>(packed: Packed, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
-        unsafe { k_scales::expand(strip, expanded) }
+        unsafe { k_scales::expand::<V>(packed, expanded) }
     }
 
     #[inline(always)]

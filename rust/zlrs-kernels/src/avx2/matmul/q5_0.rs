@@ -7,11 +7,12 @@
 use super::fifth_bits::{join, pack_bits, unpack_bits};
 use super::format::Format;
 use super::gemm::gemm;
-use super::lanes::{Sums, dot_groups, expand_halves, load, start_sums, store, widen};
+use super::lanes::{Sums, dot_groups, start_sums, widen};
 use super::packing::{
     centre, lane, pack_half, pack_nibbles, set_lane, set_word, unpack_half, unpack_nibbles, word,
 };
 use super::task::Task;
+use super::vector::{Packed, Vector};
 use crate::TensorType;
 use std::ops::Range;
 
@@ -47,20 +48,21 @@ impl Format for Q5_0 {
     }
 
     #[inline(always)]
-    unsafe fn expand_chunk(strip: *const u8, _chunk: usize, expanded: *mut u8) {
+    unsafe fn expand_chunk<V: Vector>(packed: Packed, _chunk: usize, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
         unsafe {
-            let low = [0, 1, 2, 3].map(|i| load(strip.add(NIBBLES + 32 * i)));
-            for (g, group) in join(low, load(strip.add(FIFTH))).into_iter().enumerate() {
-                store(expanded.add(32 * g), group);
+            let low = [0, 1, 2, 3].map(|i| V::load_packed(packed, NIBBLES + 32 * i));
+            let fifth = V::load_packed(packed, FIFTH);
+            for (g, group) in join::<V>(low, fifth).into_iter().enumerate() {
+                V::store(expanded.add(g * V::BYTES), group);
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn expand_scales(strip: *const u8, expanded: *mut u8) {
+    unsafe fn expand_scales<V: Vector>(packed: Packed, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
-        unsafe { expand_halves(strip, expanded) }
+        unsafe { V::expand_halves(packed, 0, expanded) }
     }
 
     #[inline(always)]

@@ -9,9 +9,10 @@ use super::fifth_bits::{PLACE, join};
 use super::format::Format;
 use super::gemm::gemm;
 use super::k_scales::{self, NIBBLES};
-use super::lanes::{Accumulators, Sums, dot_groups, load, store, widen_scaled};
+use super::lanes::{Accumulators, Sums, dot_groups, widen_scaled};
 use super::packing::{lane, pack_chunk_pair, set_lane, set_word, unpack_chunk_pair, word};
 use super::task::Task;
+use super::vector::{Packed, Vector};
 use crate::TensorType;
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -66,21 +67,22 @@ impl Format for Q5K {
     }
 
     #[inline(always)]
-    unsafe fn expand_chunk(strip: *const u8, chunk: usize, expanded: *mut u8) {
+    unsafe fn expand_chunk<V: Vector>(packed: Packed, chunk: usize, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
         unsafe {
-            let low = [0, 1, 2, 3].map(|i| load(strip.add(NIBBLES + CHUNK * chunk + 32 * i)));
-            for (g, group) in join(low, load(strip.add(FIFTH + 32 * chunk))).into_iter().enumerate() {
-                store(expanded.add(32 * g), group);
+            let low = [0, 1, 2, 3].map(|i| V::load_packed(packed, NIBBLES + CHUNK * chunk + 32 * i));
+            let fifth = V::load_packed(packed, FIFTH + 32 * chunk);
+            for (g, group) in join::<V>(low, fifth).into_iter().enumerate() {
+                V::store(expanded.add(g * V::BYTES), group);
             }
-            k_scales::expand_scale(strip, chunk, expanded.add(SCALE));
+            k_scales::expand_scale::<V>(packed, chunk, expanded.add(8 * V::BYTES));
         }
     }
 
     #[inline(always)]
-    unsafe fn expand_scales(strip: *const u8, expanded: *mut u8) {
+    unsafe fn expand_scales<V: Vector>(packed: Packed, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
-        unsafe { k_scales::expand(strip, expanded) }
+        unsafe { k_scales::expand::<V>(packed, expanded) }
     }
 
     #[inline(always)]

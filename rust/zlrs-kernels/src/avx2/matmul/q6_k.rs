@@ -8,14 +8,14 @@
 
 use super::format::Format;
 use super::gemm::gemm;
-use super::lanes::{Sums, dot_groups, expand_halves, load, nibbles, start_sums, store, widen_scaled};
+use super::lanes::{Sums, dot_groups, start_sums, widen_scaled};
 use super::packing::{
     centre, lane, pack_chunk_pair, pack_half, set_lane, set_word, unpack_chunk_pair, unpack_half, word,
 };
 use super::shuffles::signed_byte;
 use super::task::Task;
+use super::vector::{Packed, Vector};
 use crate::TensorType;
-use std::arch::x86_64::*;
 use std::ops::Range;
 
 const SCALES: usize = 16;
@@ -92,34 +92,35 @@ impl Format for Q6K {
     }
 
     #[inline(always)]
-    unsafe fn expand_chunk(strip: *const u8, chunk: usize, expanded: *mut u8) {
+    unsafe fn expand_chunk<V: Vector>(packed: Packed, chunk: usize, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
         unsafe {
-            let upper = _mm256_set1_epi8(0x30);
+            let upper = V::set_bytes(0x30);
             for half in 0..2 {
                 let s = 2 * chunk + half;
-                let (q, pairs) = (strip.add(NIBBLES + 64 * s), load(strip.add(PAIRS + 32 * s)));
-                let ((g0, g1), (g2, g3)) = (nibbles(load(q)), nibbles(load(q.add(32))));
-                let join = |low, shifted| _mm256_or_si256(low, _mm256_and_si256(shifted, upper));
+                let (q, pairs) = (NIBBLES + 64 * s, V::load_packed(packed, PAIRS + 32 * s));
+                let (g0, g1) = V::nibbles(V::load_packed(packed, q));
+                let (g2, g3) = V::nibbles(V::load_packed(packed, q + 32));
+                let join = |low, shifted| V::or(low, V::and(shifted, upper));
                 let groups = [
                     join(g0, pairs),
-                    join(g1, _mm256_srli_epi16::<2>(pairs)),
-                    join(g2, _mm256_slli_epi16::<2>(pairs)),
-                    join(g3, _mm256_slli_epi16::<4>(pairs)),
+                    join(g1, V::shift_right::<2>(pairs)),
+                    join(g2, V::shift_left::<2>(pairs)),
+                    join(g3, V::shift_left::<4>(pairs)),
                 ];
                 for (g, group) in groups.into_iter().enumerate() {
-                    store(expanded.add(128 * half + 32 * g), group);
+                    V::store(expanded.add((4 * half + g) * V::BYTES), group);
                 }
-                let scales = load(strip.add(SCALES + 32 * (s / 4)));
-                store(expanded.add(SCALE + 32 * half), signed_byte(scales, s % 4));
+                let scales = V::load_packed(packed, SCALES + 32 * (s / 4));
+                V::store(expanded.add((8 + half) * V::BYTES), signed_byte::<V>(scales, s % 4));
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn expand_scales(strip: *const u8, expanded: *mut u8) {
+    unsafe fn expand_scales<V: Vector>(packed: Packed, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
-        unsafe { expand_halves(strip, expanded) }
+        unsafe { V::expand_halves(packed, 0, expanded) }
     }
 
     #[inline(always)]

@@ -6,14 +6,16 @@
 
 use super::format::Format;
 use super::gemm::gemm;
-use super::lanes::{Sums, broadcast, expand_halves, load, multiply_words, store};
+use super::lanes::{Sums, broadcast, load, multiply_words};
 use super::packing::{lane, pack_half, set_lane, set_word, sum, unpack_half, word};
 use super::task::Task;
+use super::vector::{Packed, Vector};
 use crate::TensorType;
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-const BYTES: usize = 16;
+/// Where the weights of a strip block begin.
+pub(crate) const BYTES: usize = 16;
 
 pub(crate) struct Q8_0;
 
@@ -47,19 +49,19 @@ impl Format for Q8_0 {
     }
 
     #[inline(always)]
-    unsafe fn expand_chunk(strip: *const u8, _chunk: usize, expanded: *mut u8) {
+    unsafe fn expand_chunk<V: Vector>(packed: Packed, _chunk: usize, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
         unsafe {
             for g in 0..8 {
-                store(expanded.add(32 * g), load(strip.add(BYTES + 32 * g)));
+                V::store(expanded.add(g * V::BYTES), V::load_packed(packed, BYTES + 32 * g));
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn expand_scales(strip: *const u8, expanded: *mut u8) {
+    unsafe fn expand_scales<V: Vector>(packed: Packed, expanded: *mut u8) {
         // SAFETY: the caller's promise (`Format`).
-        unsafe { expand_halves(strip, expanded) }
+        unsafe { V::expand_halves(packed, 0, expanded) }
     }
 
     #[inline(always)]

@@ -2,6 +2,7 @@
 //! dword, the dword lane being a row.
 
 use super::lanes::load;
+use super::vector::Vector;
 use std::arch::x86_64::*;
 
 /// Shuffles for sub-block scales, a dword lane being a row.
@@ -40,9 +41,9 @@ pub(super) static PAIR: Shuffles<2> = Shuffles::new(0x8000_8000, 0x0001_0001, 2,
 /// Byte `j` of each dword, sign-extended into both 16-bit halves.
 ///
 /// # Safety
-/// Needs AVX2; `j < 4`.
+/// Needs what `V` needs; `j < 4`.
 #[inline(always)]
-pub(super) unsafe fn signed_byte(v: __m256i, j: usize) -> __m256i {
+pub(super) unsafe fn signed_byte<V: Vector>(v: V::Integers, j: usize) -> V::Integers {
     // SAFETY: as above.
-    unsafe { _mm256_srai_epi16::<8>(_mm256_shuffle_epi8(v, HIGH.entry(j))) }
+    unsafe { V::upper_bytes(V::shuffle(v, HIGH.entry(j))) }
 }
