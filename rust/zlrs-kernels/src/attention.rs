@@ -15,7 +15,7 @@ use crate::kv::{BLOCK_TOKENS, KvLayer};
 use crate::naive::attention::{SPLIT, TILE};
 use crate::output::Columns;
 use crate::{Isa, KernelError, KvLayout, Pool, Scratch};
-pub(crate) use parts::{Partial, Span};
+pub(crate) use parts::{Partial, Room, Span};
 
 /// Below this number of multiply-adds the calling thread does all by itself: waking others costs more.
 const INLINE_WORK: usize = 1 << 16;
@@ -72,8 +72,7 @@ struct Call<'a> {
 struct Memory<'a> {
     /// Scaled queries, `[query][dim]`.
     queries: &'a mut [f32],
-    /// Scores and weights, `[query][TILE]`.
-    tile: &'a mut [f32],
+    room: Room<'a>,
     total: Partial<'a>,
     next: Partial<'a>,
 }
@@ -90,17 +89,25 @@ impl Call<'_> {
 
     /// Floats a worker needs for parts of `rows` rows, in whole cache lines.
     fn memory_len(&self, rows: usize) -> usize {
-        let queries = rows * (self.group_len() + self.group * TILE);
-        (queries + 2 * self.partial_len(rows)).next_multiple_of(16)
+        let queries = rows * (self.group_len() + self.group * (TILE + 1));
+        (queries + self.converted_len(rows) + 2 * self.partial_len(rows)).next_multiple_of(16)
+    }
+
+    /// Floats for a tile's keys and values where rows share them.
+    fn converted_len(&self, rows: usize) -> usize {
+        if rows > 1 { 2 * TILE * self.layer.head_dim } else { 0 }
     }
 
     fn memory<'m>(&self, rows: usize, memory: &'m mut [f32]) -> Memory<'m> {
         let (queries, rest) = memory.split_at_mut(rows * self.group_len());
-        let (tile, rest) = rest.split_at_mut(rows * self.group * TILE);
+        let (scores, rest) = rest.split_at_mut(rows * self.group * TILE);
+        let (corrections, rest) = rest.split_at_mut(rows * self.group);
+        let (converted, rest) = rest.split_at_mut(self.converted_len(rows));
         let (total, rest) = rest.split_at_mut(self.partial_len(rows));
         let (next, _) = rest.split_at_mut(self.partial_len(rows));
         let heads = rows * self.group;
-        Memory { queries, tile, total: Partial::new(total, heads), next: Partial::new(next, heads) }
+        let room = Room { scores, corrections, converted };
+        Memory { queries, room, total: Partial::new(total, heads), next: Partial::new(next, heads) }
     }
 
     fn scale_queries(&self, row: usize, kv_head: usize, queries: &mut [f32]) {
@@ -135,7 +142,7 @@ impl Call<'_> {
         kv_head: usize,
         split: usize,
         queries: &[f32],
-        tile: &mut [f32],
+        room: &mut Room<'_>,
         state: &mut Partial<'_>,
     ) {
         state.clear();
@@ -157,8 +164,8 @@ impl Call<'_> {
                     let heads = (row - rows.start) * self.group..(end - rows.start) * self.group;
                     let queries =
                         &queries[heads.start * self.layer.head_dim..heads.end * self.layer.head_dim];
-                    let tile = &mut tile[..heads.len() * TILE];
-                    run_tile(self.isa, &span, seen, queries, tile, &mut state.heads(heads));
+                    let room = &mut room.heads(heads.clone());
+                    run_tile(self.isa, &span, seen, queries, room, &mut state.heads(heads));
                 }
                 row = end;
             }
@@ -172,9 +179,9 @@ impl Call<'_> {
         }
         let first = self.rows[rows.start].splits().start;
         let end = rows.clone().map(|row| self.rows[row].splits().end).max().unwrap_or(first);
-        self.split(rows, kv_head, first, memory.queries, memory.tile, &mut memory.total);
+        self.split(rows, kv_head, first, memory.queries, &mut memory.room, &mut memory.total);
         for split in first + 1..end {
-            self.split(rows, kv_head, split, memory.queries, memory.tile, &mut memory.next);
+            self.split(rows, kv_head, split, memory.queries, &mut memory.room, &mut memory.next);
             for row in rows.clone().filter(|&row| self.rows[row].splits().contains(&split)) {
                 let heads = (row - rows.start) * self.group..(row - rows.start + 1) * self.group;
                 run_merge(self.isa, &mut memory.total.heads(heads.clone()), &memory.next.heads(heads));
@@ -207,10 +214,10 @@ fn run_tile(
     span: &Span<'_>,
     positions: Range<usize>,
     queries: &[f32],
-    tile: &mut [f32],
+    room: &mut Room<'_>,
     partial: &mut Partial<'_>,
 ) {
-    dispatch_wide!(isa, attention::tile(span, positions, queries, tile, partial));
+    dispatch_wide!(isa, attention::tile(span, positions, queries, room, partial));
 }
 
 fn run_merge(isa: Isa, total: &mut Partial<'_>, next: &Partial<'_>) {
@@ -324,10 +331,10 @@ pub fn attention(
         let (memory, partial) = unsafe {
             (memory.segment(worker, 0..memory_len), partials_columns.segment(unit, 0..partial_len))
         };
-        let Memory { queries, tile, .. } = call.memory(1, memory);
+        let Memory { queries, mut room, .. } = call.memory(1, memory);
         call.scale_queries(row, kv_head, queries);
         let partial = &mut Partial::new(partial, group);
-        call.split(&(row..row + 1), kv_head, splits.start + index, queries, tile, partial);
+        call.split(&(row..row + 1), kv_head, splits.start + index, queries, &mut room, partial);
     })?;
     for (part, partials) in partials.chunks_exact_mut(max_splits * partial_len).enumerate().take(parts) {
         let (total, rest) = partials.split_at_mut(partial_len);

@@ -24,6 +24,8 @@ mod pool;
 mod rope;
 mod scratch;
 mod types;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use attention::{AttentionRow, attention};
 pub use elementwise::{add, exp, gelu_multiply, rms_norm, rms_norm_in_place, scale, silu_multiply, softcap};
@@ -32,6 +34,7 @@ pub use isa::Isa;
 pub use kv::{BLOCK_TOKENS, KvLayer, KvLayout, store_kv};
 pub use matmul::{Gate, Product, matmul, matmul_gated, matmul_many};
 pub use matrix::{Matrix, ReadRows};
+pub use memory::KvMemory;
 pub use output::for_rows;
 pub use pool::{DEFAULT_SPIN_ROUNDS, MAX_THREADS, Pool};
 pub use rope::{RopeLayout, RopeParameters, RopeScaling, RopeTable, rope};

@@ -27,7 +27,7 @@ impl Memory {
     /// [`KernelError::OutOfMemory`].
     pub(crate) fn zeroed(bytes: usize, what: &'static str) -> Result<Self, KernelError> {
         if bytes == 0 {
-            return Ok(Self { start: NonNull::dangling(), bytes });
+            return Ok(Self { start: NonNull::<u64>::dangling().cast(), bytes });
         }
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new anonymous mapping at a place of the system's choice.
@@ -62,5 +62,45 @@ impl DerefMut for Memory {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+/// A zeroed buffer of f16 bit patterns for an arena of keys and values. Pages come as they are first written, large
+/// ones where the system allows it: attention jumps from block to block and would otherwise wait for an address
+/// translation at each.
+pub struct KvMemory(Memory);
+
+impl KvMemory {
+    /// `len` zeros.
+    ///
+    /// # Errors
+    /// [`KernelError::OutOfMemory`].
+    pub fn zeroed(len: usize) -> Result<Self, KernelError> {
+        Memory::zeroed(len.saturating_mul(size_of::<u16>()), "the KV memory").map(Self)
+    }
+}
+
+impl std::fmt::Debug for KvMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KvMemory").field("bytes", &self.0.bytes).finish()
+    }
+}
+
+impl Deref for KvMemory {
+    type Target = [u16];
+
+    fn deref(&self) -> &[u16] {
+        // SAFETY: the mapping (or, of no bytes, the cast pointer) is aligned to more than two bytes, initialised, and
+        // holds this many numbers; any bits are a number.
+        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr().cast(), self.0.bytes / size_of::<u16>()) }
+    }
+}
+
+impl DerefMut for KvMemory {
+    fn deref_mut(&mut self) -> &mut [u16] {
+        // SAFETY: as above, and exclusive.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.0.start.as_ptr().cast(), self.0.bytes / size_of::<u16>())
+        }
     }
 }

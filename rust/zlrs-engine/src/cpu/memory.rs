@@ -10,20 +10,13 @@ use crate::kv::BlockCopy;
 #[derive(Debug)]
 pub(super) struct KvMemory {
     pub layout: KvLayout,
-    pub values: Vec<u16>,
+    pub values: zlrs_kernels::KvMemory,
 }
 
 impl KvMemory {
     pub fn new(layout: KvLayout, blocks: usize) -> Result<Self, KernelError> {
-        let len = layout.block_len.saturating_mul(blocks);
-        let mut probe: Vec<u16> = Vec::new();
-        probe.try_reserve_exact(len).map_err(|_| KernelError::OutOfMemory {
-            what: "the KV memory",
-            bytes: len.saturating_mul(size_of::<u16>()),
-        })?;
-        drop(probe);
-        // Zeroed by the system, page by page on first use; growing the probe would touch all of it.
-        Ok(Self { layout, values: vec![0; len] })
+        let values = zlrs_kernels::KvMemory::zeroed(layout.block_len.saturating_mul(blocks))?;
+        Ok(Self { layout, values })
     }
 
     pub fn copy(&mut self, copy: &BlockCopy) -> Result<(), KernelError> {

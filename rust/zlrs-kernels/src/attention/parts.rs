@@ -1,5 +1,6 @@
 //! What one call of the arithmetic sees: a span of positions, and the state it gathers.
 
+use crate::naive::attention::TILE;
 use std::ops::Range;
 
 /// Where one KV head of a sequence has its keys and values.
@@ -27,8 +28,34 @@ impl Span<'_> {
         &self.block(index)[self.values.clone()]
     }
 
+    /// Whether the sequence has a block `index`, visible or not.
+    pub(crate) fn has(&self, index: usize) -> bool {
+        self.blocks.get(index).is_some_and(|&block| (block as usize + 1) * self.block_len <= self.arena.len())
+    }
+
     fn block(&self, index: usize) -> &[u16] {
         &self.arena[self.blocks[index] as usize * self.block_len..][..self.block_len]
+    }
+}
+
+/// Working space of the queries of one tile.
+pub(crate) struct Room<'a> {
+    /// Scores, then weights, `[queries][TILE]`.
+    pub(crate) scores: &'a mut [f32],
+    /// What the values so far are multiplied by, `[queries]`.
+    pub(crate) corrections: &'a mut [f32],
+    /// For the tile's keys and values as f32, `2 · TILE · dim`, or empty.
+    pub(crate) converted: &'a mut [f32],
+}
+
+impl Room<'_> {
+    /// The room of some of the queries.
+    pub(super) fn heads(&mut self, heads: Range<usize>) -> Room<'_> {
+        Room {
+            scores: &mut self.scores[heads.start * TILE..heads.end * TILE],
+            corrections: &mut self.corrections[heads],
+            converted: self.converted,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! so calling one from code without those features is `unsafe`; the callers outside this folder do it only
 //! after [`Isa::runs_avx2`](crate::Isa) or with a value that proves the check was made.
 #![allow(unsafe_code, reason = "vector intrinsics on raw pointers; every block says why it is sound")]
+#![allow(clippy::inline_always, reason = "code must be compiled with its caller's features")]
 
 pub(crate) mod activation;
 pub(crate) mod attention;

@@ -1,154 +1,79 @@
-//! A tile of attention, see [`avx2`](crate::avx2): vectors of 16 positions for scores, of 16 dimensions for
-//! values; up to six queries share what is read.
+//! Attention with vectors of sixteen floats, see [`x86`](crate::x86).
 
 use core::arch::x86_64::*;
+
 use std::ops::Range;
 
 use super::exponential::exp;
-use crate::attention::{Partial, Span};
+use crate::attention::{Partial, Room, Span};
 use crate::avx2::attention as narrow;
-use crate::kv::BLOCK_TOKENS;
 use crate::naive::attention::TILE;
 use crate::naive::exponential::exp as scalar_exp;
+use crate::x86;
+use crate::x86::floats::Floats;
+use crate::x86::product::{Product, Stored};
 
-/// Lanes of a vector.
-const LANES: usize = 16;
-/// The most queries that share a pass: with four vectors, 24 of the 32 registers are sums.
-const QUERIES: usize = 6;
+/// Vectors of sixteen floats; 24 of the 32 registers are sums.
+struct Sixteen;
 
-/// `out[q] += Σ weights[q][i] · matrix[i]` over `steps` ascending rows `i`, in `VECTORS` vectors of 16 lanes.
-struct Product<const VECTORS: usize> {
-    weights: *const f32,
-    /// Between the weights of one query and the next.
-    weights_stride: usize,
-    /// Where each vector's first row starts.
-    matrix: [*const u16; VECTORS],
-    /// Between rows.
-    matrix_stride: usize,
-    steps: usize,
-    /// Sums of the first query; its vectors lie side by side.
-    out: *mut f32,
-    /// Between the sums of one query and the next.
-    out_stride: usize,
-}
+impl Floats for Sixteen {
+    type Vector = __m512;
+    const LANES: usize = 16;
+    const SUMS: usize = 24;
+    const FOUR_VECTORS_UP_TO: usize = usize::MAX;
 
-impl<const VECTORS: usize> Product<VECTORS> {
-    /// # Safety
-    /// Needs AVX-512. For each of `queries` queries there are `steps` weights and 16 · `VECTORS` sums at their
-    /// strides, and each vector has `steps` rows of 16 values.
-    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-    #[inline]
-    unsafe fn add(&self, queries: usize) {
-        // Passes of about equal size: one query alone would wait for its own sums.
-        let passes = queries.div_ceil(QUERIES);
-        for pass in 0..passes {
-            let (first, end) = (pass * queries / passes, (pass + 1) * queries / passes);
-            // SAFETY: both stay inside what the caller promised.
-            let (weights, out) = unsafe {
-                (self.weights.add(first * self.weights_stride), self.out.add(first * self.out_stride))
-            };
-            let part = Self { weights, out, ..*self };
-            // SAFETY: the queries from `first` to `end`.
-            unsafe {
-                match end - first {
-                    1 => part.add_queries::<1>(),
-                    2 => part.add_queries::<2>(),
-                    3 => part.add_queries::<3>(),
-                    4 => part.add_queries::<4>(),
-                    5 => part.add_queries::<5>(),
-                    _ => part.add_queries::<QUERIES>(),
-                }
-            }
-        }
+    #[inline(always)]
+    unsafe fn set(value: f32) -> __m512 {
+        // SAFETY: the caller has the features.
+        unsafe { _mm512_set1_ps(value) }
     }
-
-    /// # Safety
-    /// As [`add`](Self::add) for `N` queries.
-    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-    #[inline]
-    unsafe fn add_queries<const N: usize>(&self) {
-        let mut sums = [[_mm512_setzero_ps(); VECTORS]; N];
-        for (query, sums) in sums.iter_mut().enumerate() {
-            for (vector, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: within the query's sums.
-                *sum = unsafe { _mm512_loadu_ps(self.out.add(query * self.out_stride + LANES * vector)) };
-            }
-        }
-        for step in 0..self.steps {
-            let mut row = [_mm512_setzero_ps(); VECTORS];
-            for (row, first) in row.iter_mut().zip(self.matrix) {
-                // SAFETY: row `step` of the vector, sixteen values of 16 bits.
-                *row = _mm512_cvtph_ps(unsafe {
-                    _mm256_loadu_si256(first.add(step * self.matrix_stride).cast())
-                });
-            }
-            for (query, sums) in sums.iter_mut().enumerate() {
-                // SAFETY: within the query's weights.
-                let weight = _mm512_set1_ps(unsafe { *self.weights.add(query * self.weights_stride + step) });
-                for (sum, row) in sums.iter_mut().zip(row) {
-                    *sum = _mm512_fmadd_ps(weight, row, *sum);
-                }
-            }
-        }
-        for (query, sums) in sums.iter().enumerate() {
-            for (vector, sum) in sums.iter().enumerate() {
-                // SAFETY: within the query's sums.
-                unsafe { _mm512_storeu_ps(self.out.add(query * self.out_stride + LANES * vector), *sum) };
-            }
-        }
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> __m512 {
+        // SAFETY: the caller has the features and the floats.
+        unsafe { _mm512_loadu_ps(p) }
+    }
+    #[inline(always)]
+    unsafe fn load_half(p: *const u16) -> __m512 {
+        // SAFETY: the caller has the features and the numbers.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, v: __m512) {
+        // SAFETY: the caller has the features and the room.
+        unsafe { _mm512_storeu_ps(p, v) }
+    }
+    #[inline(always)]
+    unsafe fn multiply(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the caller has the features.
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn fused(a: __m512, b: __m512, c: __m512) -> __m512 {
+        // SAFETY: the caller has the features.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn weigh(weights: &mut [f32; TILE], max: &mut f32, sum: &mut f32) -> f32 {
+        // SAFETY: the caller has the features.
+        unsafe { weigh(weights, max, sum) }
+    }
+    #[inline(always)]
+    unsafe fn add_queries<T: Stored, const VECTORS: usize, const QUERIES: usize>(
+        product: &Product<'_, T, VECTORS>,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { add_queries::<T, VECTORS, QUERIES>(product) }
     }
 }
 
-/// Scores of `VECTORS` whole blocks from block `first` of the sequence on, added to zeros in `tile`.
+/// # Safety
+/// As [`Product::add_queries`]; needs AVX-512.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-#[inline]
-fn score<const VECTORS: usize>(span: &Span<'_>, queries: &[f32], first: usize, tile: &mut [f32]) {
-    let dim = span.head_dim();
-    let (count, lane) = (queries.len() / dim, first * BLOCK_TOKENS % TILE);
-    assert!(lane + LANES * VECTORS <= TILE && tile.len() == count * TILE);
-    let product = Product::<VECTORS> {
-        weights: queries.as_ptr(),
-        weights_stride: dim,
-        matrix: std::array::from_fn(|vector| {
-            let keys = span.keys(first + vector);
-            assert!(keys.len() == dim * BLOCK_TOKENS);
-            keys.as_ptr()
-        }),
-        matrix_stride: BLOCK_TOKENS,
-        steps: dim,
-        out: tile[lane..].as_mut_ptr(),
-        out_stride: TILE,
-    };
-    // SAFETY: `queries` is [count][dim]; each vector is a block's keys, [dim][16]; `tile` is [count][64], of which
-    // the vectors from `lane` on end within each query's row.
-    unsafe { product.add(count) };
-}
-
-/// Adds the weighted values of `steps` positions, `values` being `[steps][dim]`, to `VECTORS` vectors of each
-/// query's sums from `lane` on. `weights` starts at the first position's weight of the first query.
-#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-#[inline]
-fn accumulate<const VECTORS: usize>(
-    dim: usize,
-    weights: &[f32],
-    values: &[u16],
-    lane: usize,
-    sums: &mut [f32],
+unsafe fn add_queries<T: Stored, const VECTORS: usize, const QUERIES: usize>(
+    product: &Product<'_, T, VECTORS>,
 ) {
-    let (count, steps) = (sums.len() / dim, values.len() / dim);
-    assert!(lane + LANES * VECTORS <= dim && weights.len() >= (count - 1) * TILE + steps);
-    let product = Product::<VECTORS> {
-        weights: weights.as_ptr(),
-        weights_stride: TILE,
-        matrix: std::array::from_fn(|vector| values[lane + LANES * vector..].as_ptr()),
-        matrix_stride: dim,
-        steps,
-        out: sums[lane..].as_mut_ptr(),
-        out_stride: dim,
-    };
-    // SAFETY: `steps` weights of each query are there at a stride of 64; `values` is [steps][dim] and `sums`
-    // [count][dim], and the vectors from `lane` on end within a row of either.
-    unsafe { product.add(count) };
+    // SAFETY: the caller's promise.
+    unsafe { product.add_queries::<Sixteen, QUERIES>() }
 }
 
 /// As [`naive`](crate::naive::attention::tile).
@@ -157,69 +82,21 @@ pub(crate) fn tile(
     span: &Span<'_>,
     positions: Range<usize>,
     queries: &[f32],
-    tile: &mut [f32],
+    room: &mut Room<'_>,
     partial: &mut Partial<'_>,
 ) {
-    let dim = span.head_dim();
-    if !dim.is_multiple_of(LANES) {
-        return narrow::tile(span, positions, queries, tile, partial);
+    if !span.head_dim().is_multiple_of(Sixteen::LANES) {
+        return narrow::tile(span, positions, queries, room, partial);
     }
-    let count = partial.max.len();
-    assert!(
-        queries.len() == count * dim && tile.len() == count * TILE && partial.values.len() == count * dim
-    );
-    let blocks = positions.start / BLOCK_TOKENS..positions.end.div_ceil(BLOCK_TOKENS);
-    tile.fill(0.0);
-    match blocks.len() {
-        1 => score::<1>(span, queries, blocks.start, tile),
-        2 => score::<2>(span, queries, blocks.start, tile),
-        3 => score::<3>(span, queries, blocks.start, tile),
-        _ => score::<4>(span, queries, blocks.start, tile),
-    }
-    let visible = positions.start % TILE..positions.start % TILE + positions.len();
-    for (query, weights) in tile.as_chunks_mut().0.iter_mut().enumerate() {
-        weights[..visible.start].fill(f32::NEG_INFINITY);
-        weights[visible.end..].fill(f32::NEG_INFINITY);
-        let correction = weigh(weights, &mut partial.max[query], &mut partial.sum[query]);
-        if correction != 1.0 {
-            narrow::scale(correction, &mut partial.values[query * dim..][..dim]);
-        }
-    }
-    for block in blocks {
-        let first = positions.start.max(block * BLOCK_TOKENS);
-        let steps = positions.end.min((block + 1) * BLOCK_TOKENS) - first;
-        let values = &span.values(block)[first % BLOCK_TOKENS * dim..][..steps * dim];
-        let (weights, sums) = (&tile[first % TILE..], &mut *partial.values);
-        let mut lane = 0;
-        while lane < dim {
-            lane += LANES
-                * match (dim - lane) / LANES {
-                    1 => {
-                        accumulate::<1>(dim, weights, values, lane, sums);
-                        1
-                    }
-                    2 => {
-                        accumulate::<2>(dim, weights, values, lane, sums);
-                        2
-                    }
-                    3 => {
-                        accumulate::<3>(dim, weights, values, lane, sums);
-                        3
-                    }
-                    _ => {
-                        accumulate::<4>(dim, weights, values, lane, sums);
-                        4
-                    }
-                };
-        }
-    }
+    // SAFETY: the features are enabled here, the head dimension was just looked at.
+    unsafe { x86::attention::tile::<Sixteen>(span, positions, queries, room, partial) }
 }
 
 /// Turns a query's scores into weights; updates its maximum and sum; the correction for what came before.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 #[inline]
 fn weigh(weights: &mut [f32; TILE], max: &mut f32, sum: &mut f32) -> f32 {
-    let (vectors, _) = weights.as_chunks_mut::<LANES>();
+    let (vectors, _) = weights.as_chunks_mut::<{ Sixteen::LANES }>();
     let mut largest = _mm512_set1_ps(*max);
     for vector in vectors.iter() {
         // SAFETY: the array has 64 bytes.

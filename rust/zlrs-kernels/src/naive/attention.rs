@@ -28,7 +28,7 @@ use std::ops::Range;
 use super::exponential::exp;
 use super::kv::from_half;
 use super::norm::sum;
-use crate::attention::{Partial, Span};
+use crate::attention::{Partial, Room, Span};
 use crate::kv::BLOCK_TOKENS;
 
 /// Positions of a tile.
@@ -37,18 +37,18 @@ pub const TILE: usize = 64;
 /// Positions of a split.
 pub const SPLIT: usize = 512;
 
-/// What queries of the same visible positions take from one tile. `queries` are scaled, `[queries][dim]`; `tile`
-/// is working space, `[queries][TILE]`; `partial` is the split's state so far. The positions lie within one tile
+/// What queries of the same visible positions take from one tile. `queries` are scaled, `[queries][dim]`; `room` is
+/// working space; `partial` is the split's state so far. The positions lie within one tile
 /// and are not none.
 pub(crate) fn tile(
     span: &Span<'_>,
     positions: Range<usize>,
     queries: &[f32],
-    tile: &mut [f32],
+    room: &mut Room<'_>,
     partial: &mut Partial<'_>,
 ) {
     let dim = span.head_dim();
-    let heads = queries.chunks_exact(dim).zip(tile.chunks_exact_mut(TILE)).enumerate();
+    let heads = queries.chunks_exact(dim).zip(room.scores.chunks_exact_mut(TILE)).enumerate();
     for (head, (query, weights)) in heads {
         let mut max = partial.max[head];
         weights.fill(f32::NEG_INFINITY);
