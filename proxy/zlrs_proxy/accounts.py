@@ -13,6 +13,7 @@ from zlrs_proxy.usage import Usage, usage_of
 from zlrs_proxy.view import view_of
 
 if TYPE_CHECKING:
+    from zlrs_proxy.capture import Capture
     from zlrs_proxy.clock import Clock
     from zlrs_proxy.exchange import Exchange
     from zlrs_proxy.keys import Client
@@ -68,13 +69,15 @@ class Accounts:
         metrics: Metrics,
         limits: Limits,
         ledger: Ledger | None,
+        capture: Capture | None = None,
     ) -> None:
+        self._capture = capture
         self._clock = clock
         self._metrics = metrics
         self._limits = limits
         self._ledger = ledger
         self._log = False
-        self.is_on = ledger is not None
+        self.is_on = ledger is not None or capture is not None
         """Whether answers have to be kept for this at all."""
         self._waiting: deque[Entry] = deque()
         self._bytes = 0
@@ -83,14 +86,19 @@ class Accounts:
     def configure(self, *, has_limits: bool, recount: bool, log: bool) -> None:
         """What the configuration needs answers for, besides the ledger."""
         self._log = log
-        self.is_on = self._ledger is not None or has_limits or recount or log
+        is_kept = self._ledger is not None or self._capture is not None
+        self.is_on = is_kept or has_limits or recount or log
 
     def answered(self, exchange: Exchange, request: bytes, tap: Tap) -> None:
         """The upstream has answered, wholly or in part."""
+        if self._capture is not None:
+            self._capture.answered(exchange, request, tap, tap.status)
         self._add(exchange, "spent", request, tap, tap.status, 0 if tap.overflowed else tap.count)
 
     def replayed(self, exchange: Exchange, request: bytes, content: bytes) -> None:
         """The graph has answered."""
+        if self._capture is not None:
+            self._capture.answered(exchange, request, content, 200)
         self._add(exchange, "merged" if exchange.waited else "saved", request, content, 200, len(content))
 
     def _add(
@@ -136,6 +144,8 @@ class Accounts:
             self._task = None
         await self._work()
         await self._write(None)
+        if self._capture is not None:
+            await self._capture.close()
 
     async def settle(self) -> None:
         """Work off what waits now."""

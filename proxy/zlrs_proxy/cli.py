@@ -17,9 +17,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from zlrs.config import Config, ConfigError, load
+from zlrs.texts import RULES, SAFE_RULES
 from zlrs_proxy import logs
 from zlrs_proxy.keys_cli import command as keys_command
-from zlrs_proxy.settings import RuleSettings, Settings, SettingsError, UpstreamSettings
+from zlrs_proxy.settings import (
+    CaptureSettings,
+    RewriteSettings,
+    RuleSettings,
+    Settings,
+    SettingsError,
+    UpstreamSettings,
+)
 from zlrs_proxy.sidecar import Sidecar
 from zlrs_proxy.state import default_folder
 from zlrs_proxy.store import graph_opener
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from zlrs.config import RewriteSettings as RewriteSection
     from zlrs.config.layers import Value
 
 _LOG = logging.getLogger("zlrs_proxy")
@@ -125,6 +134,8 @@ def settings_from(config: Config) -> Settings:
         retry_after_limit_seconds=proxy.retry_after_limit_seconds,
         breaker_failures=proxy.breaker_failures,
         breaker_open_seconds=proxy.breaker_open_seconds,
+        rewrite=_rewrite(config.rewrite),
+        capture=CaptureSettings(**msgspec.structs.asdict(config.capture)),
         rules=tuple(RuleSettings(**msgspec.structs.asdict(one)) for one in config.rule),
         cache_ratio=dict(proxy.cache_ratio),
         window_tokens=proxy.window_tokens,
@@ -150,6 +161,16 @@ def settings_from(config: Config) -> Settings:
         ping_seconds=proxy.ping_seconds,
         decide_seconds=proxy.decide_seconds,
         drain_seconds=proxy.drain_seconds,
+    )
+
+
+def _rewrite(section: RewriteSection) -> RewriteSettings:
+    rules = {"off": (), "safe": SAFE_RULES, "all": RULES}[section.hygiene]
+    return RewriteSettings(
+        hygiene=rules,
+        redact=tuple(section.redact),
+        redact_kept=section.redact_kept,
+        auto_temper=tuple(section.auto_temper),
     )
 
 

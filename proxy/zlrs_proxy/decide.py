@@ -13,6 +13,8 @@ from zlrs_proxy.coding import CodingError, decode
 from zlrs_proxy.names import RawHeaders, value_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zlrs.graph import Decision, Graph
     from zlrs_proxy.clock import Clock
     from zlrs_proxy.keeper import Keeper
@@ -113,6 +115,18 @@ class Decider:
         asking.add_done_callback(self._answered)
         done, _ = await asyncio.wait({asking}, timeout=self._seconds)
         return asking.result() if done else skipped("store_unavailable")
+
+    def note_changes(self, verdict: Verdict, changes: Sequence[object]) -> bool:
+        """Add to the audit log what was changed in a verdict's request; False where there is no such log."""
+        graph = self._keeper.graph
+        if graph is None or verdict.decision is None or not verdict.audit:
+            return False
+        try:
+            graph.note_changes(verdict.decision, changes)
+        except Exception as error:  # noqa: BLE001 - the caller writes it down elsewhere
+            _LOG.warning("graph.note_changes failed", extra={"fields": {"error": type(error).__name__}})
+            return False
+        return True
 
     def close(self) -> None:
         """End the threads."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from zlrs.wire import TOKENS, TRUNCATED
+from zlrs.wire import REWRITTEN, TOKENS, TRUNCATED
 from zlrs_proxy.controls import Controls
 from zlrs_proxy.decide import Verdict, skipped
+from zlrs_proxy.edits import summary
 from zlrs_proxy.ids import request_id
 from zlrs_proxy.route import Endpoint
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from zlrs_proxy.accept import Target
     from zlrs_proxy.body import Body
     from zlrs_proxy.clock import Clock
+    from zlrs_proxy.edits import Edit
     from zlrs_proxy.keys import Client
     from zlrs_proxy.names import RawHeaders
     from zlrs_proxy.pool import Member
@@ -63,6 +65,8 @@ class Exchange:
         """Why the configuration keeps this ask from the graph."""
         self.waited = False
         """Whether it waited behind the same ask."""
+        self.edits: tuple[Edit, ...] = ()
+        """What the configuration had changed in it."""
         self.truncated: int | None = None
         """What `max_tokens` was lowered to."""
         self.count: Count | None = None
@@ -119,6 +123,8 @@ class Exchange:
         found = [("X-ZLRS-Request-Id", self.request_id), ("X-ZLRS-Decision", _safe(self.verdict.header))]
         if self.verdict.audit:
             found.append(("X-ZLRS-Audit", _safe(self.verdict.audit)))
+        if self.edits:
+            found.append((REWRITTEN, summary(self.edits)))
         if self.truncated is not None:
             found.append((TRUNCATED, f"max_tokens={self.truncated}"))
         if self.count is not None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from zlrs_proxy.look import Look
     from zlrs_proxy.metrics import Metrics
     from zlrs_proxy.pool import Pool
+    from zlrs_proxy.rewrite import Rewriter
     from zlrs_proxy.settings import Settings
     from zlrs_proxy.upward import Upward
 
@@ -48,6 +49,7 @@ class Pipeline:
         pool: Pool,
         access: Access,
         limits: Limits,
+        rewriter: Rewriter | None,
         look: Look,
         decider: Decider | None,
         upward: Upward,
@@ -60,6 +62,7 @@ class Pipeline:
         self._pool = pool
         self._access = access
         self._limits = limits
+        self._rewriter = rewriter
         self._look = look
         self._decider = decider
         self._upward = upward
@@ -75,7 +78,8 @@ class Pipeline:
         Returns:
             What to send, or what is known of the request so far, for `handle`; None where nothing is.
         """
-        if self._decider is None or self._look.is_needed or self._health.phase is not Phase.READY:
+        needs_more = self._look.is_needed or self._rewriter is not None
+        if self._decider is None or needs_more or self._health.phase is not Phase.READY:
             return None
         exchange = Exchange(request, self._clock)
         metrics = self._metrics
@@ -144,9 +148,10 @@ class Pipeline:
                 if body.is_here and body.length is not None and body.length <= _SHORT_BYTES:
                     # It goes on in one write with the head, and can be sent again.
                     await body.hold(_SHORT_BYTES)
-                if exchange.endpoint is not Endpoint.OTHER:
-                    await self._look.at(exchange, body)
+                await self._prepare(exchange, body)
                 await self.decide(exchange, body)
+                if exchange.edits:
+                    self._note_edits(exchange)
             response = self.answer_from_graph(exchange, body)
             if response is None:
                 response = await self._upward.answer(exchange, body, self)
@@ -196,6 +201,13 @@ class Pipeline:
         length = accept.declared_length(request, limit)
         exchange.body = Body(request, length, limit, settings.body_seconds)
         return None
+
+    async def _prepare(self, exchange: Exchange, body: Body) -> None:
+        """Change the request where that was asked for, then look at what will be sent."""
+        if self._rewriter is not None:
+            await self._rewriter.at(exchange, body)
+        if exchange.endpoint is not Endpoint.OTHER:
+            await self._look.at(exchange, body)
 
     async def decide(self, exchange: Exchange, body: Body) -> None:
         """Ask the graph, where this request is one it understands; the verdict is left in the exchange."""
@@ -258,7 +270,15 @@ class Pipeline:
         return response
 
     async def _hold(self, body: Body) -> bool:
-        return await body.hold(self._settings.graph_body_limit_bytes)
+        limit = self._settings.graph_body_limit_bytes
+        return await body.hold(limit) and len(body.held) <= limit
+
+    def _note_edits(self, exchange: Exchange) -> None:
+        """List what was changed: in the audit log, or in ours where the graph keeps none."""
+        listed = [edit.listed() for edit in exchange.edits]
+        if self._decider is None or not self._decider.note_changes(exchange.verdict, listed):
+            fields = {"request_id": exchange.request_id, "changes": listed}
+            _LOG.info("request changed", extra={"fields": fields})
 
     @staticmethod
     def _avoid(exchange: Exchange) -> str:

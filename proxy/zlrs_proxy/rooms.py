@@ -11,6 +11,7 @@ from zlrs_proxy.look import Look
 from zlrs_proxy.pipeline import Pipeline
 from zlrs_proxy.pool import Pool
 from zlrs_proxy.recount import Recounter
+from zlrs_proxy.rewrite import Rewriter
 from zlrs_proxy.rules import Rules
 from zlrs_proxy.upward import Upward
 
@@ -39,6 +40,7 @@ class Plan:
         self.access = Access(settings)
         self.pool = Pool(settings, clock, secret)
         self.rules = Rules(settings, secret)
+        self.rewriter = Rewriter(settings) if settings.rewrite.is_on else None
         self.recounter = Recounter(settings.recount_model) if settings.recount else None
 
 
@@ -74,6 +76,7 @@ class Rooms:
             plan.pool,
             plan.access,
             limits,
+            plan.rewriter,
             self._look,
             decider,
             self._upward,

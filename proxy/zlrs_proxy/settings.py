@@ -43,6 +43,33 @@ class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     share: Share = 1.0
 
 
+class RewriteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is changed in requests; nothing by default. `zlrs.config.RewriteSettings` says what it means."""
+
+    hygiene: tuple[str, ...] = ()
+    """Names of rules in `zlrs.texts.RULES`."""
+    redact: tuple[str, ...] = ()
+    """Names of kinds in `zlrs.texts.KINDS`."""
+    redact_kept: Annotated[int, Meta(ge=0, le=4)] = 0
+    auto_temper: tuple[str, ...] = ()
+    """Patterns."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything may be changed."""
+        return bool(self.hygiene or self.redact or self.auto_temper)
+
+
+class CaptureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which bodies are kept; none by default. `zlrs.config.CaptureSettings` says what each field means."""
+
+    enabled: bool = False
+    share: Share = 1.0
+    body_bytes: Annotated[int, Meta(ge=256)] = 64 << 10
+    total_bytes: Annotated[int, Meta(ge=MEBIBYTE)] = 256 * MEBIBYTE
+    retention_days: Annotated[int, Meta(ge=1)] = 7
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where to listen, what stands behind, and every limit. Secrets are named here, never held."""
 
@@ -65,6 +92,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     breaker_failures: Annotated[int, Meta(ge=1)] = 5
     breaker_open_seconds: Seconds = 10.0
 
+    rewrite: RewriteSettings = RewriteSettings()
+    capture: CaptureSettings = CaptureSettings()
     rules: tuple[RuleSettings, ...] = ()
     cache_ratio: dict[str, Share] = {}
     """Cohort to the share of asks that the graph may answer; `default` is for all others."""

@@ -13,6 +13,7 @@ from zlrs_proxy.accept import is_loopback
 from zlrs_proxy.access import read_token
 from zlrs_proxy.accounts import Accounts
 from zlrs_proxy.background import Background
+from zlrs_proxy.capture import Capture
 from zlrs_proxy.clock import Clock
 from zlrs_proxy.connection import Connection, Server
 from zlrs_proxy.decide import Decider
@@ -51,6 +52,7 @@ _FIXED = (
     "admin_token_file",
     "state_folder",
     "usage_ledger",
+    "capture",
     "graph_body_limit_bytes",
     "settle_queue_limit",
     "connection_limit",
@@ -100,7 +102,12 @@ class Sidecar:
             if settings.state_folder is not None and settings.usage_ledger
             else None
         )
-        self._accounts = Accounts(self._clock, self.metrics, self._limits, ledger)
+        capture = (
+            Capture(settings.state_folder, settings.capture, self._clock)
+            if settings.state_folder is not None and settings.capture.enabled
+            else None
+        )
+        self._accounts = Accounts(self._clock, self.metrics, self._limits, ledger, capture)
         self._flights: Flights = Flights()
         self._decider: Decider | None = None
         self._settler: Settler | None = None

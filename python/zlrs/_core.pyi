@@ -19,10 +19,15 @@ __all__ = [
     "RestoredState",
     "Tokenizer",
     "build_info",
+    "clean_text",
     "error_catalogue",
     "error_classes",
     "header_names",
+    "mask_personal",
+    "reasons",
     "repeat_decision",
+    "text_names",
+    "text_places",
     "verify_audit",
 ]
 
@@ -54,6 +59,29 @@ def error_classes() -> list[tuple[str, str, str, str | None]]:
 
 def header_names() -> list[tuple[str, str | None]]:
     """Every header of ours: canonical and historical spelling."""
+
+def reasons() -> list[tuple[str, str]]:
+    """Every reason why something is not served or not stored: its name and what it means."""
+
+# --- texts ------------------------------------------------------------------------------------------------
+
+def text_places(
+    body: bytes,
+) -> tuple[list[tuple[str, str, int, int, str]], list[tuple[str, int, int]], int] | None:
+    """Where the texts of a body stand; None where the strict reading refuses it.
+
+    The texts (path, writer, start, end, text), the members of the outermost object (name, start, end), and
+    where that object's inside begins.
+    """
+
+def clean_text(text: str, rules: Sequence[str]) -> tuple[str, dict[str, int]]:
+    """A text cleaned by the named rules, and how much each took away. ValueError: there is no such rule."""
+
+def mask_personal(text: str, kinds: Sequence[str], mark: str, kept: int) -> tuple[str, dict[str, int]]:
+    """A text with its personal numbers masked, and how many there were. ValueError: no such kind."""
+
+def text_names() -> tuple[list[tuple[str, bool]], list[str]]:
+    """All hygiene rules with whether each is on by default, and all kinds of personal numbers."""
 
 # --- what the sidecar needs of the core -------------------------------------------------------------------
 
@@ -415,6 +443,12 @@ class Graph:
 
     def withdraw(self, decision: Decision, now_ms: int, reason: str) -> None:
         """Make sure that the stored answer to this request is never served again; durable on return."""
+
+    def note_changes(self, decision: Decision, changes: str) -> None:
+        """Add to the audit log what was changed in a request before it was decided about.
+
+        `changes` is JSON without any text of the request; ValueError when it is not JSON.
+        """
 
     def purge(self, what: str = "all", which: str = "") -> int:
         """Remove entries; returns how many.

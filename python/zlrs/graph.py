@@ -210,6 +210,15 @@ class DecisionGraph:
         except _core.CoreError as error:
             raise from_core(error) from None
 
+    def note_changes(self, decision: Decision, changes: Sequence[object]) -> None:
+        """Add to the audit log what was changed in a request before it was decided about.
+
+        Args:
+            decision: What this graph decided about the changed request.
+            changes: For each change its path, what was done and how often; no text of the request.
+        """
+        self._core.note_changes(_own(decision), msgspec.json.encode(changes).decode())
+
     def purge(self, what: PurgeBy = "all", which: str = "") -> int:
         """Remove entries; returns how many.
 

@@ -134,6 +134,9 @@ class Graph(Protocol):
     ) -> str:
         """Learn from the answer; `stored`, or why not."""
 
+    def note_changes(self, decision: Decision, changes: Sequence[object]) -> None:
+        """Add to the audit log what was changed in a request; no text of it."""
+
     def state(self) -> str:
         """`ready`, or `bypass: ` and why."""
 

@@ -51,6 +51,7 @@ LATENCY: Final = "X-ZLRS-Latency"
 DECISION: Final = "X-ZLRS-Decision"
 TOKENS: Final = "X-ZLRS-Tokens"
 TRUNCATED: Final = "X-ZLRS-Truncated"
+REWRITTEN: Final = "X-ZLRS-Rewritten"
 REQUEST_ID: Final = "X-ZLRS-Request-Id"
 AUDIT: Final = "X-ZLRS-Audit"
 

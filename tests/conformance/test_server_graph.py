@@ -129,16 +129,49 @@ async def test_historical_clients_hear_of_a_hit_in_kind() -> None:
         assert "X-Anthropic-Model-Version" in response.headers
 
 
-async def test_cache_only_is_answered_or_missed() -> None:
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_cache_only_miss_is_computed_on_the_side(path: str, stream: bool) -> None:
     only = {"X-ZLRS-Cache-Only": "true"}
     async with with_graph() as (served, graph, _):
-        response, text = await ask(served, "/v1/messages", headers=only)
+        response, text = await ask(served, path, headers=only, stream=stream)
         assert response.status == 504
         assert '"cache_only_miss"' in text
-        await ask(served, "/v1/messages")
+        assert response.headers["X-ZLRS-Decision"].startswith("fill;")
         await settled(graph, 1)
-        response, _ = await ask(served, "/v1/messages", headers=only)
+        assert graph.reported == ["stored"]
+        response, _ = await ask(served, path, headers=only, stream=stream)
         assert response.status == 200
+        assert len(served.core.submitted) == 1
+
+
+async def test_one_fill_of_an_ask_at_a_time_and_none_that_cannot_be_stored() -> None:
+    only = {"X-ZLRS-Cache-Only": "true"}
+    script = Script(reply="answer", hold_before=frozenset({2}))
+    async with with_graph(script) as (served, graph, _):
+        for _ in range(3):
+            response, _ = await ask(served, "/v1/messages", headers=only)
+            assert response.headers["X-ZLRS-Decision"].startswith("fill;")
+        response, text = await ask(served, "/v1/messages", headers=only, temperature=1)
+        assert response.status == 504
+        assert "X-ZLRS-Decision" in response.headers
+        assert "being computed" not in text
+        script.go.set()
+        await settled(graph, 1)
+        await eventually(lambda: not len(served.context.fills))
+        assert len(served.core.submitted) == 1
+
+
+async def test_a_full_queue_fills_nothing() -> None:
+    script = Script(reply="answer", hold_before=frozenset({2}))
+    async with with_graph(script, ServerSettings(queue_limit=1)) as (served, _, _):
+        busy = asyncio.create_task(ask(served, "/v1/messages", temperature=1))
+        await asyncio.to_thread(script.held.wait, 20)
+        response, text = await ask(served, "/v1/messages", headers={"X-ZLRS-Cache-Only": "true"})
+        assert response.status == 504
+        assert "being computed" not in text
+        script.go.set()
+        await busy
         assert len(served.core.submitted) == 1
 
 

@@ -34,6 +34,7 @@ class MemoryGraph:
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.decided = 0
+        self.changes: list = []
         self.settled: list[tuple[str, int, bool]] = []
         self.fail_decide = False
         self.fail_settle = False
@@ -110,6 +111,10 @@ class MemoryGraph:
         with self._lock:
             self.texts[decision.key] = text
         return "stored"
+
+    def note_changes(self, decision, changes) -> None:
+        """Remember what was changed."""
+        self.changes.append(changes)
 
     def state(self) -> str:
         """Always in use."""

@@ -92,7 +92,7 @@ def test_aiohttp_only_in_server_and_sidecar() -> None:
 
 def test_sidecar_sees_only_the_graph_the_wire_errors_and_configuration() -> None:
     allowed = ("zlrs.graph", "zlrs.wire", "zlrs.errors", "zlrs.config", "zlrs.progress")
-    allowed += ("zlrs.patterns", "zlrs.tokens")
+    allowed += ("zlrs.patterns", "zlrs.texts", "zlrs.tokens")
     for path in python_files("proxy/zlrs_proxy"):
         for name in imports_of(path):
             if name == "zlrs" or name.startswith("zlrs."):

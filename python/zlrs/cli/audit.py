@@ -1,4 +1,4 @@
-"""`zlrs audit verify|show|export`."""
+"""`zlrs audit verify|show|explain|export`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zlrs import audit
+from zlrs.cli.audit_explain import captured, explained
 from zlrs.cli.output import print_error
 from zlrs.cli.parser import Parser
 from zlrs.config import load
-from zlrs.errors import ConflictError, NotFoundError, ZlrsError
+from zlrs.errors import ConflictError, InvalidRequestError, NotFoundError, ZlrsError
 from zlrs.graph import MEMORY, default_directory
 
 if TYPE_CHECKING:
@@ -43,19 +44,22 @@ def command(arguments: Sequence[str]) -> int:
         "  zlrs audit verify\n"
         "  zlrs audit show --last 20\n"
         "  zlrs audit show aud_0198c0ffee\n"
+        "  zlrs audit explain aud_0198c0ffee\n"
         "  zlrs audit export --csv > decisions.csv\n",
     )
     parser.add_argument(
         "action",
-        choices=["verify", "show", "export"],
-        help="verify: exit 1 when a chain is not what was written; show: the last records; export: all",
+        choices=["verify", "show", "explain", "export"],
+        help="verify: exit 1 when a chain is not what was written; show: the last records; explain: what was "
+        "decided and why, exit 1 when the recorded inputs give another decision; export: all",
     )
-    parser.add_argument("id", nargs="?", help="show: the records of this decision")
+    parser.add_argument("id", nargs="?", help="show, explain: the records of this decision")
     parser.add_argument("--graph", metavar="DIRECTORY", help="the graph's directory, instead of graph.path")
     parser.add_argument("--config", metavar="FILE", help="instead of ./zlrs.toml")
     parser.add_argument("--key", metavar="HEX", help="verify: public key the chains must be signed with")
     parser.add_argument("--last", type=int, default=20, metavar="N", help="show: how many (20)")
     parser.add_argument("--csv", action="store_true", help="export: a table instead of JSON lines")
+    parser.add_argument("--bodies", action="store_true", help="show, explain: also what [capture] has kept")
     options = parser.parse_args(arguments)
     folder = _folder(options)
     found = audit.chains(folder)
@@ -66,7 +70,9 @@ def command(arguments: Sequence[str]) -> int:
     if options.action == "verify":
         return _verify(found, options.key)
     if options.action == "show":
-        return _show(found, options.id, options.last)
+        return _show(found, options.id, options.last) or _bodies(options)
+    if options.action == "explain":
+        return _explain(found, options.id) | _bodies(options)
     return _export(found, as_table=options.csv)
 
 
@@ -119,6 +125,32 @@ def _show(found: list[Path], wanted: str | None, last: int) -> int:
         reason = body.get("reason")
         what = f"{body.get('outcome', '')}" + (f" ({reason})" if reason else "")
         print(f"{name}  {record.kind:<9}  {what}")
+    return 0
+
+
+def _explain(found: list[Path], wanted: str | None) -> int:
+    if wanted is None:
+        raise InvalidRequestError(
+            "explain wants an id", suggestion="It is in X-ZLRS-Audit; `zlrs audit show` lists them"
+        )
+    records = [
+        record.body
+        for _, record in _all(found)
+        if wanted in {record.body.get("id"), record.body.get("decision")}
+    ]
+    lines, is_same = explained(records, wanted)
+    print("\n".join(lines))
+    return 0 if is_same else 1
+
+
+def _bodies(options: argparse.Namespace) -> int:
+    """What was kept of the bodies of one request."""
+    if not options.bodies or options.id is None:
+        return 0
+    state = load(file=options.config).config.proxy.state_path
+    folder = Path(state).expanduser() if state else default_directory().parent / "proxy"
+    kept = captured(folder / "capture", options.id)
+    print("\n".join(json.dumps(one, indent=2) for one in kept) or "bodies    none were kept")
     return 0
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from zlrs.config.errors import ConfigError
 from zlrs.config.load import Loaded, load
 from zlrs.config.model import (
+    CaptureSettings,
     Config,
     EngineSettings,
     GraphSettings,
     HeaderSettings,
     PriceSettings,
     ProxySettings,
+    RewriteSettings,
     RuleSettings,
     ServerSettings,
     UpstreamSettings,
@@ -18,6 +20,7 @@ from zlrs.config.model import (
 from zlrs.config.schema import schema
 
 __all__ = [
+    "CaptureSettings",
     "Config",
     "ConfigError",
     "EngineSettings",
@@ -26,6 +29,7 @@ __all__ = [
     "Loaded",
     "PriceSettings",
     "ProxySettings",
+    "RewriteSettings",
     "RuleSettings",
     "ServerSettings",
     "UpstreamSettings",

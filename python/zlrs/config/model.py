@@ -190,6 +190,42 @@ class ProxySettings(Section, frozen=True):
     ] = {}
 
 
+class RewriteSettings(Section, frozen=True):
+    """What the sidecar changes in requests. All of it is off; the first system text is never touched."""
+
+    hygiene: Annotated[
+        Literal["off", "safe", "all"],
+        Meta(
+            description="clean user and later system texts: by rules that take away nothing visible, or all"
+        ),
+    ] = "off"
+    redact: Annotated[
+        list[Literal["chinese_id", "bank_card", "iban", "chinese_mobile", "phone", "email"]],
+        Meta(description="kinds of personal numbers masked in all texts but the first system text"),
+    ] = []
+    redact_kept: Annotated[
+        int, Meta(ge=0, le=4, description="last letters and digits of a masked number that stay")
+    ] = 0
+    auto_temper: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=1000)]],
+        Meta(description="regular expressions; an ask whose last user text has one gets temperature 0"),
+    ] = []
+
+
+class CaptureSettings(Section, frozen=True):
+    """Bodies of requests and answers, kept with their personal numbers masked. Off."""
+
+    enabled: bool = False
+    share: Annotated[float, Meta(ge=0, le=1, description="of the requests, drawn by their id")] = 1.0
+    body_bytes: Annotated[
+        int, Meta(ge=256, le=4 << 20, description="what is kept of each body; the rest is cut")
+    ] = 64 << 10
+    total_bytes: Annotated[
+        int, Meta(ge=1 << 20, description="most bytes of the folder; over it the oldest files go")
+    ] = 256 << 20
+    retention_days: Annotated[int, Meta(ge=1, le=365, description="older files are removed")] = 7
+
+
 class UpstreamSettings(Section, frozen=True):
     """One `[[upstream]]` of the sidecar, instead of `proxy.upstream`. The first gets what is not spread."""
 
@@ -254,6 +290,8 @@ class Config(Section, frozen=True):
     headers: HeaderSettings = HeaderSettings()
     graph: GraphSettings = GraphSettings()
     proxy: ProxySettings = ProxySettings()
+    rewrite: RewriteSettings = RewriteSettings()
+    capture: CaptureSettings = CaptureSettings()
     upstream: list[UpstreamSettings] = []
     rule: list[RuleSettings] = []
     price: list[PriceSettings] = []

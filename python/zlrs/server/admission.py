@@ -51,6 +51,11 @@ class Admission:
         self._monotonic = monotonic
         self._mean_seconds = 1.0
 
+    @property
+    def has_room(self) -> bool:
+        """Whether another one is let in now."""
+        return self.in_flight < self.limit
+
     def enter(self) -> Slot:
         """Take a place.
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from zlrs.engine import Engine, GenerateOptions
     from zlrs.results import Completion, Finish
     from zlrs.server.ask import Ask
+    from zlrs.server.graph_front import GraphFront, Verdict
     from zlrs.server.receipts import ModelFacts
     from zlrs.types import Message
 
@@ -93,6 +94,10 @@ class Walk:
         )
         return {**ours, **(self.extra if config.receipts == "on" else {})}
 
+    def decision_headers(self) -> dict[str, str]:
+        """What was decided, for an answer that is an error."""
+        return dict(self.extra) if self.context.config.headers.receipts == "on" else {}
+
     def replay_headers(self) -> dict[str, str]:
         """Of an answer that was not computed: the model and the decision, no compute profile."""
         headers = self.headers()
@@ -152,15 +157,44 @@ async def answer(
         if replayed is not None:
             return replayed
     if asked.cache_only:
-        raise _cache_only_miss(f"the graph has no answer ({verdict.header})")
+        raise _fill(walk, verdict, context.graph)
     return await generate(walk, None if decision is None else context.graph.recorder(decision))
 
 
-def _cache_only_miss(why: str) -> Refusal:
+def _fill(walk: Walk, verdict: Verdict, graph: GraphFront) -> Refusal:
+    """The refusal of a cache-only miss; what may be stored is computed on the side."""
+    decision = verdict.decision
+    if decision is None or verdict.kind != "miss":
+        return _cache_only_miss(f"the graph has no answer ({verdict.header})", walk.decision_headers())
+    recorder = graph.recorder(decision)
+    tenant = walk.context.tenants.of(walk.request)
+    dialect, context = walk.dialect, walk.context
+
+    async def work() -> None:
+        stream, clamped = await begin(context, dialect.ask, tenant)
+        async with stream:
+            async for _ in stream:
+                pass
+            _count(walk, stream.finish)
+            _require_complete(stream.finish)
+            recorder.settle(encode(dialect.whole(stream.completion, context.facts, clamped=clamped)))
+
+    # The queue is looked at here, so that a full one is not called a fill.
+    if not context.admission.has_room or not context.fills.begin(decision.node, work):
+        return _cache_only_miss(f"the graph has no answer ({verdict.header})", walk.decision_headers())
+    header = "fill" + verdict.header.removeprefix("miss")
+    walk.extra["X-ZLRS-Decision"] = header
+    return _cache_only_miss(
+        f"the graph has no answer; it is being computed ({header})", walk.decision_headers()
+    )
+
+
+def _cache_only_miss(why: str, headers: Mapping[str, str] | None = None) -> Refusal:
     return refuse(
         "cache_only_miss",
         f"X-ZLRS-Cache-Only was set and {why}",
         suggestion="Try again later, or without X-ZLRS-Cache-Only",
+        headers=headers or {},
     )
 
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from zlrs.server.access import HostNames, Keys, Tenants
 from zlrs.server.admission import Admission
 from zlrs.server.errors import overloaded, refuse
+from zlrs.server.fill import Fills
 from zlrs.server.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class ServerContext:
     state: State = State.STARTING
     streams: set[AsyncStream] = field(default_factory=set)
     metrics: Metrics = field(default_factory=Metrics)
+    fills: Fills = field(default_factory=Fills)
     graph: GraphFront | None = None
     loaded_at: float = 0.0
     loading_share: float = 0.0

@@ -188,6 +188,7 @@ async def drain(context: ServerContext, listening: asyncio.Server | None) -> Non
 
 async def close(context: ServerContext) -> None:
     """Free the engine and store what the graph still holds."""
+    await context.fills.close()
     if context.graph is not None:
         await context.graph.close()
     engine = context.loaded_engine

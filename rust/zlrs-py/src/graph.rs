@@ -101,6 +101,14 @@ impl PyGraph {
         detached(py, || self.graph.purge(what))
     }
 
+    /// Adds to the audit log what was changed in a request before it was decided about: JSON without any text of it.
+    fn note_changes(&self, py: Python<'_>, decision: &PyDecision, changes: &str) -> PyResult<()> {
+        let changes =
+            serde_json::from_str(changes).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        py.detach(|| self.graph.note_changes(&decision.decision, &changes));
+        Ok(())
+    }
+
     /// What trials have shown, by class: a JSON array.
     fn pools(&self, py: Python<'_>) -> String {
         py.detach(|| pools_json(&self.graph.pools()))

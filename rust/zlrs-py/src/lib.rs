@@ -10,6 +10,7 @@ mod graph;
 mod graph_files;
 mod patterns;
 mod session;
+mod text;
 mod tokenizer;
 mod wire;
 
@@ -37,9 +38,11 @@ mod _core {
     #[pymodule_export]
     use super::session::{PyPin, RestoredState};
     #[pymodule_export]
+    use super::text::{clean_text, mask_personal, text_names, text_places};
+    #[pymodule_export]
     use super::tokenizer::PyTokenizer;
     #[pymodule_export]
-    use super::wire::{error_catalogue, error_classes, header_names};
+    use super::wire::{error_catalogue, error_classes, header_names, reasons};
 
     use pyo3::prelude::*;
 

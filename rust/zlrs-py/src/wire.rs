@@ -31,3 +31,9 @@ pub fn error_classes() -> Vec<(&'static str, &'static str, &'static str, Option<
 pub fn header_names() -> Vec<(&'static str, Option<&'static str>)> {
     HEADERS.iter().map(|header| (header.name, header.historical)).collect()
 }
+
+/// Every reason why something is not served or not stored: its name and what it means.
+#[pyfunction]
+pub fn reasons() -> Vec<(&'static str, &'static str)> {
+    zlrs_wire::Reason::ALL.iter().map(|reason| (reason.name(), reason.meaning())).collect()
+}

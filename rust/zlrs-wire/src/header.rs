@@ -69,6 +69,7 @@ headers! {
     DECISION = "X-ZLRS-Decision", Response, Some("X-Zero-Layer-Bypass");
     TOKENS = "X-ZLRS-Tokens", Response, None;
     TRUNCATED = "X-ZLRS-Truncated", Response, Some("truncated_by_gateway");
+    REWRITTEN = "X-ZLRS-Rewritten", Response, None;
     REQUEST_ID = "X-ZLRS-Request-Id", Response, None;
     AUDIT = "X-ZLRS-Audit", Response, None;
 }

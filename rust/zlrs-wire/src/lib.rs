@@ -11,6 +11,7 @@ pub mod catalogue;
 pub mod error_body;
 pub mod header;
 pub mod json;
+pub mod places;
 pub mod reason;
 pub mod replay;
 pub mod request;
@@ -19,5 +20,6 @@ pub mod sse;
 
 pub use assemble::{Answer, AnswerFacts, Assembler};
 pub use catalogue::ErrorKind;
+pub use places::{Places, places};
 pub use reason::{Reason, Refusal};
 pub use request::{Protocol, RequestView, Temperature};

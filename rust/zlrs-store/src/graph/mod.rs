@@ -186,6 +186,13 @@ impl Graph {
         Ok(())
     }
 
+    /// Adds to the audit log what was changed in a request before it was decided about. `changes` must hold no text of it.
+    pub fn note_changes(&self, decision: &Decision, changes: &serde_json::Value) {
+        if self.out_of_service().is_none() {
+            self.add_record(&record::rewritten(decision, changes));
+        }
+    }
+
     /// Removes entries; returns how many.
     ///
     /// # Errors

@@ -139,6 +139,11 @@ pub(super) fn rechecked(decision: &Decision, status: u16, agreement: Option<Agre
     })
 }
 
+/// What was changed in a request before it was decided about.
+pub(super) fn rewritten(decision: &Decision, changes: &Value) -> Value {
+    json!({"kind": "rewritten", "decision": decision.audit, "changes": changes})
+}
+
 /// An answer that must not be served any more.
 pub(super) fn withdrawn(decision: &Decision, reason: &str) -> Value {
     json!({"kind": "withdrawn", "decision": decision.audit, "reason": reason})
