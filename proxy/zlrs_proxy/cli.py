@@ -155,6 +155,7 @@ def settings_from(config: Config) -> Settings:
         allowed_hosts=tuple(proxy.allowed_hosts),
         receipts=config.headers.receipts == "on",
         via=proxy.via,
+        unknown_paths=proxy.unknown_paths,
         body_limit_bytes=proxy.body_limit_bytes,
         first_byte_seconds=proxy.first_byte_seconds,
         idle_seconds=proxy.idle_seconds,

@@ -18,7 +18,7 @@ from zlrs_proxy.names import RawHeaders, value_of
 from zlrs_proxy.refuse import Refusal, invalid
 from zlrs_proxy.replay import replay
 from zlrs_proxy.respond import PlainResponse, refusal_response
-from zlrs_proxy.route import Endpoint, endpoint_of, protocol_of
+from zlrs_proxy.route import Endpoint, endpoint_of, protocol_of, refuse_unknown
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -197,6 +197,8 @@ class Pipeline:
         exchange.controls = controls_of(exchange.headers)
         exchange.order = self._pool.order(None, is_stuck=False)
         exchange.order[0].upstream.check(target)
+        if settings.unknown_paths == "refuse":
+            refuse_unknown(target)
         limit = settings.body_limit_bytes if understood else settings.relay_body_limit_bytes
         length = accept.declared_length(request, limit)
         exchange.body = Body(request, length, limit, settings.body_seconds)

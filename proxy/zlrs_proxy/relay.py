@@ -52,6 +52,9 @@ def head(
     headers, _ = to_text(kept)
     for name, value in receipts:
         headers.add(name, value)
+    if headers.get("Content-Type", "").lower().startswith("text/event-stream"):
+        # Servers in front of us that collect answers before they send them are told not to.
+        headers.setdefault("X-Accel-Buffering", "no")
     return PlainResponse(answer.status, answer.reason or "", headers)
 
 

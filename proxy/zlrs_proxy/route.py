@@ -9,8 +9,10 @@ from urllib.parse import urlsplit
 
 from yarl import URL
 
+from zlrs.errors import NotFoundError
 from zlrs_proxy.accept import refuse_dot_segments
 from zlrs_proxy.names import RawHeaders, value_of
+from zlrs_proxy.refuse import Refusal
 from zlrs_proxy.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ class Endpoint(Enum):
     OTHER = "other"
 
 
+_KNOWN = re.compile(r"/v1/(?:messages|chat/completions|responses|models)(?:/[A-Za-z0-9._:/-]*)?")
 _PLAIN = re.compile(r"[\x21-\x7e]+")
 _UNDERSTOOD = {"/v1/messages": Endpoint.MESSAGES, "/v1/chat/completions": Endpoint.CHAT}
 
@@ -33,6 +36,22 @@ _UNDERSTOOD = {"/v1/messages": Endpoint.MESSAGES, "/v1/chat/completions": Endpoi
 def endpoint_of(method: str, target: Target) -> Endpoint:
     """The exact path and method, else `OTHER`: spellings a server might fold together are not understood."""
     return _UNDERSTOOD.get(target.path, Endpoint.OTHER) if method == "POST" else Endpoint.OTHER
+
+
+def refuse_unknown(target: Target) -> None:
+    """Keep to the paths of both protocols, where that is configured: messages, models, chat and responses.
+
+    Raises:
+        Refusal: 404 for any other path, 400 for one that could be read as another.
+    """
+    refuse_dot_segments(target)
+    if _KNOWN.fullmatch(target.path) is None:
+        raise Refusal(
+            NotFoundError(
+                "This sidecar relays only the paths of messages, chat, responses and models.",
+                suggestion='Set proxy.unknown_paths = "relay" to relay every path.',
+            )
+        )
 
 
 def protocol_of(endpoint: Endpoint, target: Target, headers: RawHeaders) -> Protocol:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -92,6 +92,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     breaker_failures: Annotated[int, Meta(ge=1)] = 5
     breaker_open_seconds: Seconds = 10.0
 
+    unknown_paths: Literal["relay", "refuse"] = "relay"
+    """What becomes of paths that are not of messages, chat, responses or models."""
     rewrite: RewriteSettings = RewriteSettings()
     capture: CaptureSettings = CaptureSettings()
     rules: tuple[RuleSettings, ...] = ()

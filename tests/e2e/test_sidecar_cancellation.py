@@ -14,7 +14,15 @@ from support.mock_upstream import HANG, Reply, messages_events, messages_reply
 from support.running import chat, message, post_head, raw_connection
 
 AT_ONCE_S = 1.0
-ROUTES = [("/v1/messages", message), ("/v1/chat/completions", chat), ("/v1/other", message)]
+ROUTES = [
+    ("/v1/messages", message),
+    ("/v1/messages?beta=true", message),
+    ("/v1/messages/count_tokens", message),
+    ("/v1/messages/batches", message),
+    ("/v1/chat/completions", chat),
+    ("/v1/responses", chat),
+    ("/v1/other", message),
+]
 STREAM = [("Content-Type", "text/event-stream")]
 
 

@@ -140,6 +140,10 @@ class ProxySettings(Section, frozen=True):
         list[str], Meta(description="names a Host header may carry besides loopback and the bound address")
     ] = []
     via: Annotated[bool, Meta(description="add `Via: 1.1 zlrs` to what goes upstream")] = True
+    unknown_paths: Annotated[
+        Literal["relay", "refuse"],
+        Meta(description="what becomes of paths that are not of messages, chat, responses or models"),
+    ] = "relay"
     body_limit_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = BODY_LIMIT_BYTES
     first_byte_seconds: Annotated[Seconds, Meta(description="longest wait for an upstream's first byte")] = (
         600.0

@@ -1,7 +1,7 @@
 """A pytest plugin for a client library's own tests: the mock behind them answers what their types expect.
 
-Loaded into the library's test run with `-p answers`. The mock needs no description of the API: the type that a
-call casts its answer to says what the answer must look like. Outcomes go to a file, so that two runs can be
+Loaded into the library's test run with `-p answers`. The mock needs no description of the API: the type that
+a call casts its answer to says what the answer must look like. Outcomes go to a file, so that two runs can be
 compared.
 """
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NEEDED = [
-    "pytest", "pytest-asyncio", "pytest-timeout", "respx", "time-machine", "dirty-equals", "importlib-metadata",
-    "rich", "hypothesis", "inline-snapshot", "griffe", "http-snapshot[httpx]", "httpx-aiohttp", "trio",
+    "pytest", "pytest-asyncio", "pytest-timeout", "respx", "time-machine", "dirty-equals", "rich", "trio",
+    "hypothesis", "importlib-metadata", "inline-snapshot", "griffe", "http-snapshot[httpx]", "httpx-aiohttp",
+    "standardwebhooks",
 ]  # fmt: skip
 INSTALL_SECONDS = 600
 RUN_SECONDS = 900
