@@ -29,6 +29,8 @@ class Toxic:
     """Send pieces of this size."""
     limit_bytes: int | None = None
     """Let through so many bytes, and then do `then`."""
+    in_body: bool = False
+    """Count them from the end of the head."""
     then: Literal["close", "reset", "hang"] = "close"
     flip_byte: int | None = None
     """Change the byte at this place."""
@@ -101,10 +103,16 @@ class FaultRelay:
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: str) -> None:
         passed = 0
+        head = b""
+        body_start: int | None = None
         while piece := await reader.read(65_536):
             toxics = [toxic for toxic in self.toxics if toxic.direction == direction]
+            if body_start is None:
+                head += piece
+                end = head.find(b"\r\n\r\n")
+                body_start = end + 4 if end >= 0 else None
             for whole in _parts(piece, toxics):
-                part, stops = await self._spoil(whole, passed, toxics)
+                part, stops = await self._spoil(whole, passed, body_start, toxics)
                 passed += len(part)
                 if part:
                     writer.write(part)
@@ -119,7 +127,9 @@ class FaultRelay:
             writer.write_eof()
 
     @staticmethod
-    async def _spoil(part: bytes, passed: int, toxics: list[Toxic]) -> tuple[bytes, str | None]:
+    async def _spoil(
+        part: bytes, passed: int, body_start: int | None, toxics: list[Toxic]
+    ) -> tuple[bytes, str | None]:
         for toxic in toxics:
             if toxic.latency_s:
                 await asyncio.sleep(toxic.latency_s)
@@ -128,8 +138,11 @@ class FaultRelay:
             if toxic.flip_byte is not None and passed <= toxic.flip_byte < passed + len(part):
                 at = toxic.flip_byte - passed
                 part = part[:at] + bytes([part[at] ^ 0x80]) + part[at + 1 :]
-            if toxic.limit_bytes is not None and passed + len(part) >= toxic.limit_bytes:
-                return part[: max(0, toxic.limit_bytes - passed)], toxic.then
+            if toxic.limit_bytes is None or (toxic.in_body and body_start is None):
+                continue
+            limit = toxic.limit_bytes + ((body_start or 0) if toxic.in_body else 0)
+            if passed + len(part) >= limit:
+                return part[: max(0, limit - passed)], toxic.then
         return part, None
 
 

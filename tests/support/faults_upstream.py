@@ -81,10 +81,10 @@ async def stuck_request(world: World) -> str:
     return await world.ask()
 
 
-def _limited(name: str, count: int, then: str, expected: str, *, stream: bool) -> None:
+def _limited(name: str, count: int, then: str, expected: str, *, stream: bool, in_body: bool = False) -> None:
     @fault(UPSTREAM, name, expected)
     async def limited(world: World) -> str:
-        world.relay.toxics.append(Toxic(DOWN, limit_bytes=count, then=then))
+        world.relay.toxics.append(Toxic(DOWN, limit_bytes=count, then=then, in_body=in_body))
         await world.up()
         return await world.ask(stream=stream)
 
@@ -92,10 +92,10 @@ def _limited(name: str, count: int, then: str, expected: str, *, stream: bool) -
 _limited("resets at byte 0", 0, "reset", "502", stream=False)
 _limited("closes at byte 0", 0, "close", "502", stream=False)
 _limited("resets in the middle of the head", 30, "reset", "502", stream=False)
-_limited("resets in the middle of a body", 320, "reset", "200 cut", stream=False)
-_limited("resets in the middle of an event", 420, "reset", "200 cut", stream=True)
-_limited("closes in the middle of an event", 420, "close", "200 cut", stream=True)
-_limited("falls silent in the middle of a stream", 420, "hang", "200 cut", stream=True)
+_limited("resets in the middle of a body", 50, "reset", "200 cut", stream=False, in_body=True)
+_limited("resets in the middle of an event", 420, "reset", "200 cut", stream=True, in_body=True)
+_limited("closes in the middle of an event", 420, "close", "200 cut", stream=True, in_body=True)
+_limited("falls silent in the middle of a stream", 420, "hang", "200 cut", stream=True, in_body=True)
 
 
 @fault(UPSTREAM, "closes after its last event but one", "200 cut")
