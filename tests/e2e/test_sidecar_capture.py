@@ -45,7 +45,8 @@ async def test_both_bodies_are_kept_masked_and_without_credentials(start_sidecar
     assert [line["decision"] for line in kept] == ["miss", "hit"]
     for line in kept:
         assert "my card **** **** **** **** ü" in json.loads(line["request"])["messages"][0]["content"]
-        assert "You asked: my card **** **** **** **** ü" in line["answer"]
+        said = json.loads(line["answer"])["content"][0]["text"]
+        assert said == "You asked: my card **** **** **** **** ü"
         assert line["status"] == 200
         assert "is_cut" not in line
     assert len({line["request_id"] for line in kept}) == 2

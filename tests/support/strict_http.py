@@ -118,7 +118,8 @@ class StrictUpstream:
             try:
                 while (read := await read_request(reader)) is not None:
                     self.requests.append(read)
-                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+                    body = b"" if read.line.startswith(b"HEAD ") else b"{}"
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n" + body)
             except (AmbiguousError, asyncio.LimitOverrunError) as error:
                 self.faults.append(str(error))
         writer.close()
