@@ -37,7 +37,8 @@ def codings() -> list[Payload]:
         b"xchunked", b"chunkedx", b"chunke", b'"chunked"', b"'chunked'", b"chunked;q=1", b"chunked; x=y",
         b"chunked, identity", b"chunked,gzip", b"gzip, chunked, gzip", b"chunked, chunked", b"identity, gzip",
         b"\x0bchunked", b"\x0cchunked", b"chunked\x0b", b"chunked\x00", b"\x00chunked", b"chunk\x00ed",
-        b"c\thunked", b"\tchunked\t", b"chun ked", b"chunked chunked", b"chunked\xa0", b"\xa0chunked", b"\xc2\xa0chunked",
+        b"c\thunked", b"\tchunked\t", b"chun ked", b"chunked chunked", b"chunked\xa0", b"\xa0chunked",
+        b"\xc2\xa0chunked",
         "ｃhunked".encode(), b"chunked\x7f", b"=chunked", b"(chunked)", b"chunked/1", b"compress", b"deflate",
         b"br", b"zstd", b"trailers", b"none", b"0", b"true", b"close", b"chunked:", b":chunked", b"chunked\\",
     ]  # fmt: skip
