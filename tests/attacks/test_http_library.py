@@ -105,7 +105,7 @@ async def test_a_hundred_thousand_chunks_of_one_byte(start_sidecar, upstream) ->
 async def test_thousands_of_pipelined_requests_fill_no_memory(start_sidecar, upstream) -> None:
     """CVE-2026-54273: what is not yet answered is not read for ever."""
     sidecar = await start_sidecar()
-    upstream.default = lambda _: Reply(first_delay_s=30)
+    upstream.default = lambda _: Reply(first_delay_s=2)
     one = b"GET /v1/x HTTP/1.1\r\nHost: localhost\r\nX-Pad: " + b"p" * 4000 + b"\r\n\r\n"
     async with raw_connection(sidecar.port) as (_, writer):
         with pytest.raises((asyncio.TimeoutError, ConnectionError)):

@@ -126,9 +126,8 @@ impl Conversation {
         let writer = match cursor.peek_text("role").as_deref() {
             Some("system" | "developer") => Writer::System,
             Some("assistant") => Writer::Assistant,
-            Some("tool" | "function") => Writer::Tool,
             Some("user") => Writer::User,
-            // Items of a Responses request may be results of tools, which have no role.
+            // Results of tools: in Chat by their role, in Responses without one.
             _ => Writer::Tool,
         };
         cursor.members(|cursor, name| match name.as_str() {

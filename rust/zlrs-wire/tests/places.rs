@@ -127,7 +127,8 @@ proptest! {
         let mut at = 0;
         for text in &places.texts {
             prop_assert!(text.range.start >= at);
-            prop_assert_eq!(parse(&bytes[text.range.clone()]).expect("string").as_str(), Some(text.text.as_str()));
+            let read = parse(&bytes[text.range.clone()]).expect("string");
+            prop_assert_eq!(read.as_str(), Some(text.text.as_str()));
             prop_assert_eq!(body.pointer(&pointer(&text.path)), Some(&json!(text.text)));
             out.extend_from_slice(&bytes[at..text.range.start]);
             out.extend_from_slice(&serde_json::to_vec(&format!("{}!", text.text)).expect("JSON"));
