@@ -86,6 +86,8 @@ class Accounts:
     def configure(self, *, has_limits: bool, recount: bool, log: bool) -> None:
         """What the configuration needs answers for, besides the ledger."""
         self._log = log
+        if self._capture is not None:
+            self._capture.begin()
         is_kept = self._ledger is not None or self._capture is not None
         self.is_on = is_kept or has_limits or recount or log
 

@@ -77,7 +77,18 @@ class Capture:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="zlrs-capture")
         self._waiting = 0
         self._hour = -1
+        self._timer: asyncio.TimerHandle | None = None
         self.left_out = 0
+
+    def begin(self) -> None:
+        """Remove what is too old, now and every hour, also while nothing is asked. May be called again."""
+        if self._timer is None:
+            self._tidy_hourly()
+
+    def _tidy_hourly(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_HOUR_MS / 1000, self._tidy_hourly)
+        loop.run_in_executor(self._worker, self.tidy, self._clock.wall_ms())
 
     def answered(self, exchange: Exchange, request: bytes, answer: Tap | bytes, status: int) -> None:
         """An answer is out, of the upstream (its tap) or of the graph (its bytes)."""
@@ -104,6 +115,8 @@ class Capture:
 
     async def close(self) -> None:
         """Write what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
         await asyncio.to_thread(self._worker.shutdown)
 
     def _is_drawn(self, request_id: str) -> bool:

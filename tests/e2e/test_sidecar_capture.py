@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 
+from support.eventually import eventually
 from support.memory_graph import MemoryGraph
 from support.mock_upstream import Reply, compressed, messages_reply
 from support.running import KEY, message
@@ -79,6 +80,14 @@ async def test_only_a_share_is_kept(start_sidecar, upstream, tmp_path) -> None:
         await sidecar.ask(body=message(f"{number}"))
     await sidecar.sidecar.stop(0)
     assert 10 < len(lines(tmp_path)) < 50
+
+
+async def test_old_files_go_at_the_start_though_nothing_is_asked(start_sidecar, tmp_path) -> None:
+    folder = tmp_path / "capture"
+    folder.mkdir()
+    (folder / "00000001_a.jsonl").write_bytes(b"{}\n")
+    await start_sidecar(state_folder=str(tmp_path), capture=CaptureSettings(enabled=True))
+    await eventually(lambda: not list(folder.iterdir()))
 
 
 def test_old_files_and_too_many_bytes_go(tmp_path) -> None:
