@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 from zlrs import _core
+from zlrs.kept import Kept
 from zlrs.models import resolve
 from zlrs.progress import Progress
+from zlrs.session import STATE_LIMIT_BYTES, Session
 from zlrs.streams import AsyncStream, ClosedError, ForkedError, Stream, reraise
 from zlrs.types import Message
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
+    from zlrs.kept import Fit
     from zlrs.native import NativeEngine, NativeGeneration
     from zlrs.results import Completion
 
@@ -181,10 +184,8 @@ class Engine:
         self, prompt: str | Sequence[Message | Mapping[str, str]], **options: Unpack[GenerateOptions]
     ) -> Completion:
         """Answer as a whole. Ctrl-C cancels."""
-        with self.stream(prompt, **options) as stream:
-            for _ in stream:
-                pass
-            return stream.completion
+        _require_known(options)
+        return self.complete(self.prepare(prompt), **options)
 
     async def stream_async(
         self, prompt: str | Sequence[Message | Mapping[str, str]], **options: Unpack[GenerateOptions]
@@ -198,10 +199,67 @@ class Engine:
         self, prompt: str | Sequence[Message | Mapping[str, str]], **options: Unpack[GenerateOptions]
     ) -> Completion:
         """As `generate`, for the running event loop; cancelling the task cancels the work."""
-        async with await self.stream_async(prompt, **options) as stream:
+        _require_known(options)
+        return await self.complete_async(await self.prepare_async(prompt), **options)
+
+    def complete(self, ids: Sequence[int], **options: Unpack[GenerateOptions]) -> Completion:
+        """Answer prepared ids as a whole. Ctrl-C cancels."""
+        with Stream(self.submit(ids, **options)) as stream:
+            for _ in stream:
+                pass
+            return stream.completion
+
+    async def complete_async(self, ids: Sequence[int], **options: Unpack[GenerateOptions]) -> Completion:
+        """As `complete`, for the running event loop; cancelling the task cancels the work."""
+        async with AsyncStream(self.submit(ids, **options)) as stream:
             async for _ in stream:
                 pass
             return stream.completion
+
+    def keep(self, tenant: bytes | None = None) -> Kept:
+        """A place to keep what is computed of one conversation; `session` is for everyone but servers."""
+        return Kept(self._usable(), tenant)
+
+    def restore_kept(
+        self, path: str | os.PathLike[str], key: bytes, *, limit_bytes: int, tenant: bytes | None = None
+    ) -> tuple[Kept, Fit, bytes]:
+        """As `Kept.restore`, into this engine."""
+        return Kept.restore(self._usable(), path, key, limit_bytes=limit_bytes, tenant=tenant)
+
+    def session(
+        self, *, system: str | None = None, turns: Sequence[Message] = (), tenant: bytes | None = None
+    ) -> Session:
+        """Begin a conversation whose computed state is kept from turn to turn.
+
+        Args:
+            system: What the model is told first.
+            turns: What was said before.
+            tenant: Whose conversation it is.
+        """
+        first = () if system is None else (Message("system", system),)
+        return Session(self, (*first, *turns), self.keep(tenant), tenant)
+
+    def restore_session(
+        self,
+        path: str | os.PathLike[str],
+        key: bytes,
+        *,
+        limit_bytes: int = STATE_LIMIT_BYTES,
+        tenant: bytes | None = None,
+    ) -> Session:
+        """Go on with a conversation that `Session.save` wrote, also in another process.
+
+        With the same model file its keys and values are taken over, with another model of the same tokenizer
+        they are computed again by the next turn.
+
+        Raises:
+            KvIncompatibleError: It was made with another tokenizer.
+            KvCorruptError: The file is not, bit for bit, what was saved with this key.
+            SessionForbiddenError: It is another tenant's.
+            SessionExpiredError: There is no such file.
+        """
+        kept, fit, note = self.restore_kept(path, key, limit_bytes=limit_bytes, tenant=tenant)
+        return Session.restore(self, kept, fit, note, tenant, Path(path))
 
     def close(self) -> None:
         """Cancel everything and free the model's memory. May be called again."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from os import PathLike
 
 
 class NativeGeneration(Protocol):
@@ -30,6 +31,41 @@ class NativeGeneration(Protocol):
 
     def cancel(self) -> None:
         """Stop as soon as the current layer is done."""
+
+
+class NativePin(Protocol):
+    """Keeps what is computed of some tokens."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens it was made for."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it still holds them."""
+
+    def release(self) -> None:
+        """Let go."""
+
+
+class NativeRestored(Protocol):
+    """A saved state that passed all checks."""
+
+    @property
+    def fit(self) -> str:
+        """`weights`, `tokenizer` or `nothing`."""
+
+    @property
+    def ids(self) -> Sequence[int]:
+        """The conversation's tokens."""
+
+    @property
+    def note(self) -> bytes:
+        """What was kept beside them."""
+
+    @property
+    def pin(self) -> NativePin:
+        """Keeps what was taken over."""
 
 
 class NativeEngine(Protocol):
@@ -65,6 +101,26 @@ class NativeEngine(Protocol):
         tenant: bytes | None = None,
     ) -> NativeGeneration:
         """Queue a prompt; returns at once."""
+
+    def pin(self, ids: Sequence[int], *, tenant: bytes | None = None) -> NativePin:
+        """Keep what is computed of some ids."""
+
+    def save_state(
+        self,
+        path: str | PathLike[str],
+        key: bytes,
+        ids: Sequence[int],
+        *,
+        limit_bytes: int,
+        note: bytes = b"",
+        tenant: bytes | None = None,
+    ) -> tuple[int, int]:
+        """Write what is computed to a file; tokens in it and its bytes."""
+
+    def restore_state(
+        self, path: str | PathLike[str], key: bytes, *, limit_bytes: int, tenant: bytes | None = None
+    ) -> NativeRestored:
+        """Take a saved state back."""
 
     def statistics(self) -> Mapping[str, int]:
         """Counters and levels now."""

@@ -64,6 +64,15 @@ class _Collected:
         return self._generation.cached_tokens or 0
 
     @property
+    def has_begun(self) -> bool:
+        """Whether work on it has begun, as far as its events have been taken."""
+        return self._generation.cached_tokens is not None
+
+    def cancel(self) -> None:
+        """Ask the engine to end this answer; it is still to be read to its end, which says `cancelled`."""
+        self._generation.cancel()
+
+    @property
     def finish(self) -> Finish:
         """How it ended.
 

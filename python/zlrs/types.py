@@ -55,6 +55,16 @@ class OutputConfig(msgspec.Struct, frozen=True):
     format: dict[str, Raw] | None = None
 
 
+class Extensions(msgspec.Struct, frozen=True):
+    """`zlrs` in a body of either protocol: what only this server knows.
+
+    `session` is `create` or a session's secret; with `append` the messages are only what is new in it.
+    """
+
+    session: str | None = None
+    append: bool = False
+
+
 class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Body of `POST /v1/messages`; of `/v1/messages/count_tokens` only the part that makes the prompt.
 
@@ -82,6 +92,7 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Raw] | None = None
     service_tier: str | None = None
     cache_control: dict[str, Raw] | None = None
+    zlrs: Extensions | None = None
 
 
 class ChatTurn(msgspec.Struct, frozen=True):
@@ -143,6 +154,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: str | None = None
+    zlrs: Extensions | None = None
 
 
 def unknown_fields(body: bytes, request: type[msgspec.Struct]) -> tuple[str, ...]:

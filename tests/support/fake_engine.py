@@ -51,6 +51,28 @@ class Finished:
     cached_tokens: int = 0
 
 
+class FakePin:
+    """Keeps nothing, and says so as the native module does."""
+
+    def __init__(self, ids: Sequence[int], tenant: bytes | None) -> None:
+        self.ids, self.tenant, self.held = tuple(ids), tenant, True
+
+    @property
+    def tokens(self) -> int:
+        return len(self.ids)
+
+    def release(self) -> None:
+        self.held = False
+
+
+@dataclass
+class FakeRestored:
+    fit: str
+    ids: list[int]
+    note: bytes
+    pin: FakePin
+
+
 @dataclass
 class Script:
     """How the fake answers.
@@ -147,6 +169,9 @@ class FakeEngine:
         self.submitted: list[dict[str, object]] = []
         self.generations: list[FakeGeneration] = []
         self.rendered: list[list[tuple[str, str]]] = []
+        self.pins: list[FakePin] = []
+        self.saved: dict[str, tuple[bytes, list[int], bytes, bytes | None]] = {}
+        self.fit = "weights"
         self.closed = False
         self._queue: deque[FakeGeneration] = deque()
         self._work = threading.Condition()
@@ -214,6 +239,44 @@ class FakeEngine:
             self.generations.append(generation)
             self._work.notify_all()
         return generation
+
+    def pin(self, ids: Sequence[int], *, tenant: bytes | None = None) -> FakePin:
+        self.pins.append(FakePin(ids, tenant))
+        return self.pins[-1]
+
+    @property
+    def held(self) -> list[FakePin]:
+        """Pins that nobody has let go."""
+        return [pin for pin in self.pins if pin.held]
+
+    def save_state(
+        self,
+        path: str | os.PathLike[str],
+        key: bytes,
+        ids: Sequence[int],
+        *,
+        limit_bytes: int,
+        note: bytes = b"",
+        tenant: bytes | None = None,
+    ) -> tuple[int, int]:
+        del limit_bytes
+        self.saved[os.fspath(path)] = (key, list(ids), note, tenant)
+        return len(ids), len(note)
+
+    def restore_state(
+        self, path: str | os.PathLike[str], key: bytes, *, limit_bytes: int, tenant: bytes | None = None
+    ) -> FakeRestored:
+        del limit_bytes
+        if os.fspath(path) not in self.saved:
+            raise core_error("session_expired", "there is no saved state")
+        sealed, ids, note, owner = self.saved[os.fspath(path)]
+        if sealed != key:
+            raise core_error("kv_corrupt", "the seal does not fit")
+        if owner != tenant:
+            raise core_error("session_forbidden", "it belongs to another tenant")
+        return FakeRestored(
+            self.fit, ids, note, self.pin(ids if self.fit == "weights" else [], tenant=tenant)
+        )
 
     def statistics(self) -> dict[str, int]:
         return {

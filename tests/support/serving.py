@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,17 +11,17 @@ import aiohttp
 from aiohttp import web
 
 from support.fake_engine import FakeEngine, Script
-from zlrs.config import Config, GraphSettings, HeaderSettings, ServerSettings
+from zlrs.config import Config, GraphSettings, HeaderSettings, ServerSettings, SessionSettings
 from zlrs.engine import Engine
 from zlrs.server.access import Keys
 from zlrs.server.app import create_app
 from zlrs.server.connections import HEAD_SECONDS, listen
 from zlrs.server.context import ServerContext
-from zlrs.server.lifecycle import bind
+from zlrs.server.lifecycle import bind, open_state_files
 from zlrs.server.receipts import ModelFacts
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from zlrs.server.graph_front import GraphFront
 
@@ -51,15 +52,22 @@ async def serving(
     context_tokens: int = 2048,
     loaded: bool = True,
     graph: GraphFront | None = None,
+    session: SessionSettings | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    core: FakeEngine | None = None,
     head_seconds: float = HEAD_SECONDS,
 ) -> AsyncIterator[Served]:
     """Serve the fake engine until the block ends; the model is called `fake-model`."""
-    core = FakeEngine(script, context_tokens=context_tokens)
+    core = core or FakeEngine(script, context_tokens=context_tokens)
     engine = Engine(core, name=MODEL)
     config = Config(
-        server=server or ServerSettings(), headers=headers or HeaderSettings(), graph=GraphSettings()
+        server=server or ServerSettings(),
+        headers=headers or HeaderSettings(),
+        graph=GraphSettings(),
+        session=session or SessionSettings(),
     )
-    context = ServerContext(config, Keys(keys), graph=graph)
+    context = ServerContext(config, Keys(keys), monotonic=clock, graph=graph)
+    open_state_files(context)
     if loaded:
         context.engine_loaded(engine, ModelFacts.of_engine(engine))
     runner = web.AppRunner(create_app(context), handler_cancellation=True, shutdown_timeout=1)

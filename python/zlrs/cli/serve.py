@@ -40,6 +40,8 @@ FLAGS = {
     "allow_host": "server.allowed_hosts",
     "queue_limit": "server.queue_limit",
     "drain_seconds": "server.drain_seconds",
+    "warmup": "server.warmup",
+    "sessions_path": "session.path",
     "receipts": "headers.receipts",
     "graph": "graph.enabled",
     "graph_path": "graph.path",
@@ -61,6 +63,8 @@ def _parser() -> Parser:
     add("--allow-host", action="append", metavar="NAME", help="further name a Host header may carry")
     add("--queue-limit", type=int, metavar="N", help="requests waiting and running at once (64)")
     add("--drain-seconds", type=float, metavar="S", help="time answers get to finish after SIGTERM (30)")
+    add("--warmup", type=int, metavar="N", help="one-token requests before the server is ready (0)")
+    add("--sessions-path", metavar="DIR", help="save sessions there, so that a restart keeps them")
     add("--receipts", choices=["on", "off"], help="response headers that say what was computed (on)")
     add("--graph", action="store_const", const=True, help="put the decision graph in front of the engine")
     add("--graph-path", metavar="DIR", help="where the graph is stored, or `memory`")

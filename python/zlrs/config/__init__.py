@@ -15,6 +15,7 @@ from zlrs.config.model import (
     RewriteSettings,
     RuleSettings,
     ServerSettings,
+    SessionSettings,
     UpstreamSettings,
 )
 from zlrs.config.schema import schema
@@ -32,6 +33,7 @@ __all__ = [
     "RewriteSettings",
     "RuleSettings",
     "ServerSettings",
+    "SessionSettings",
     "UpstreamSettings",
     "load",
     "schema",

@@ -74,6 +74,42 @@ class ServerSettings(Section, frozen=True):
     drain_seconds: Annotated[
         float, Meta(ge=0, le=3600, description="time running answers get to finish after SIGTERM")
     ] = 30.0
+    warmup: Annotated[
+        int, Meta(ge=0, le=1000, description="one-token requests answered before the server is ready")
+    ] = 0
+
+
+class SessionSettings(Section, frozen=True):
+    """Conversations whose computed state is kept between turns (docs/how-to/sessions.md)."""
+
+    idle_seconds: Annotated[Seconds, Meta(description="a session ends when it was not used for so long")] = (
+        120.0
+    )
+    grace_seconds: Annotated[
+        float, Meta(ge=0, le=3600, description="time in which a destroyed session can be taken up again")
+    ] = 30.0
+    limit: Annotated[int, Meta(ge=1, le=100_000, description="sessions open at once")] = 1024
+    kv_share: Annotated[
+        float, Meta(ge=0, le=1, description="share of the KV memory that sessions keep together")
+    ] = 0.5
+    path: (
+        Annotated[str, Meta(description="folder of saved sessions, with their text; absent = none are saved")]
+        | None
+    ) = None
+    key_file: (
+        Annotated[
+            str,
+            Meta(description="secret that seals saved sessions; absent = `key` in their folder, made there"),
+        ]
+        | None
+    ) = None
+    file_limit_bytes: Annotated[
+        int,
+        Meta(ge=4096, le=1 << 40, description="longest file of a saved session; the rest is computed again"),
+    ] = 1 << 30
+    folder_limit_bytes: Annotated[
+        int, Meta(ge=4096, le=1 << 50, description="all saved sessions together; the oldest make way")
+    ] = 8 << 30
 
 
 class HeaderSettings(Section, frozen=True):
@@ -291,6 +327,7 @@ class Config(Section, frozen=True):
 
     engine: EngineSettings = EngineSettings()
     server: ServerSettings = ServerSettings()
+    session: SessionSettings = SessionSettings()
     headers: HeaderSettings = HeaderSettings()
     graph: GraphSettings = GraphSettings()
     proxy: ProxySettings = ProxySettings()

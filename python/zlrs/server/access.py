@@ -78,11 +78,11 @@ class Tenants:
     Computed state is never shared between callers, and no credential can be guessed from the hash.
     """
 
-    def __init__(self) -> None:
-        self._secret = secrets.token_bytes(32)
+    def __init__(self, secret: bytes | None = None) -> None:
+        self._secret = secret or secrets.token_bytes(32)
 
     def of(self, request: web.Request) -> bytes:
-        """32 bytes; the same for the same credentials as long as this process lives."""
+        """32 bytes; the same for the same credentials as long as the secret is: by default this process's."""
         digest = hmac.new(self._secret, digestmod=hashlib.sha256)
         for name in CREDENTIALS:
             value = request.headers.get(name, "").encode("utf-8", "surrogateescape")

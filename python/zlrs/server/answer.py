@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from aiohttp import web
@@ -16,6 +16,7 @@ from zlrs.server.errors import Refusal, as_refusal, encode, invalid, refuse
 from zlrs.server.limits import read_body, require_json
 from zlrs.server.log import log
 from zlrs.server.sse import EventResponse, pieces
+from zlrs.server.turns import open_turn
 from zlrs.streams import AsyncStream
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from zlrs.server.ask import Ask
     from zlrs.server.graph_front import GraphFront, Verdict
     from zlrs.server.receipts import ModelFacts
+    from zlrs.server.turns import Turn
     from zlrs.types import Message
 
 SECOND_MS = 1000
@@ -76,6 +78,7 @@ class Walk:
     asked: request_headers.RequestHeaders
     started: float
     extra: dict[str, str]
+    turn: Turn | None = None
 
     @property
     def elapsed_ms(self) -> float:
@@ -92,7 +95,10 @@ class Walk:
             historical=config.historical,
             measured=measured,
         )
-        return {**ours, **(self.extra if config.receipts == "on" else {})}
+        historical = self.asked.historical or config.historical
+        mine = self.turn.headers(historical=historical) if self.turn is not None else {}
+        # A session without its id and secret would be of no use, so these are no receipts.
+        return {**ours, **(self.extra if config.receipts == "on" else {}), **mine}
 
     def decision_headers(self) -> dict[str, str]:
         """What was decided, for an answer that is an error."""
@@ -112,9 +118,10 @@ class Walk:
         """The `zlrs` object, unless receipts are off."""
         if self.context.config.headers.receipts == "off":
             return None
-        return receipts.end_facts(
+        facts = receipts.end_facts(
             self.context.facts, self.asked, finish, self.elapsed_ms, self.dialect.ask.ignored
         )
+        return facts if self.turn is None else {**facts, "session": self.turn.facts(finish)}
 
 
 async def read(request: web.Request, parse: Callable[[bytes], Parsed]) -> tuple[bytes, Parsed]:
@@ -141,6 +148,9 @@ async def answer(
     context = request.app[CONTEXT]
     if dialect.ask.ignored:
         context.metrics.ignored.add(protocol=dialect.protocol)
+    turn = await open_turn(context, asked, dialect.ask, context.tenants.of(request))
+    if turn is not None:
+        return await _in_session(Walk(request, context, dialect, asked, started, {}, turn))
     walk = Walk(request, context, dialect, asked, started, {})
     if context.graph is None:
         if asked.cache_only:
@@ -159,6 +169,17 @@ async def answer(
     if asked.cache_only:
         raise _fill(walk, verdict, context.graph)
     return await generate(walk, None if decision is None else context.graph.recorder(decision))
+
+
+async def _in_session(walk: Walk) -> web.StreamResponse:
+    """Answer in a session. The graph knows requests, not what was said before them: it stays out of it."""
+    turn = walk.turn
+    if turn is None or walk.asked.cache_only:
+        raise _cache_only_miss("requests in a session are not answered from the graph")
+    with turn:
+        walk.dialect.ask = turn.conversation(walk.dialect.ask)
+        walk = replace(walk, asked=walk.asked.with_profile(turn.session.profile))
+        return await generate(walk, None)
 
 
 def _fill(walk: Walk, verdict: Verdict, graph: GraphFront) -> Refusal:
@@ -208,20 +229,23 @@ class Recorder(Protocol):
 async def generate(walk: Walk, recorder: Recorder | None) -> web.StreamResponse:
     """Let the engine answer."""
     tenant = walk.context.tenants.of(walk.request)
-    stream, clamped = await begin(walk.context, walk.dialect.ask, tenant)
+    stream, clamped = await begin(walk.context, walk.dialect.ask, tenant, walk.turn)
     async with stream:
         if walk.dialect.ask.stream:
             return await _send_events(walk, stream, recorder, clamped=clamped)
         return await _send_whole(walk, stream, recorder, clamped=clamped)
 
 
-async def begin(context: ServerContext, ask: Ask, tenant: bytes) -> tuple[AsyncStream, bool]:
+async def begin(
+    context: ServerContext, ask: Ask, tenant: bytes, turn: Turn | None = None
+) -> tuple[AsyncStream, bool]:
     """Admit, make tokens, queue.
 
     Args:
         context: The server.
         ask: What to answer.
         tenant: Whose request it is: a keyed hash.
+        turn: The session it is in; told the ids before they are queued.
 
     Returns:
         The running answer, and whether the window left less room than was asked for.
@@ -235,6 +259,8 @@ async def begin(context: ServerContext, ask: Ask, tenant: bytes) -> tuple[AsyncS
         ids = await prepare(engine, ask.turns)
         options, clamped = _with_limits(context, ask.options, len(ids))
         options["tenant"] = tenant
+        if turn is not None:
+            await turn.begin(ids)
         generation = engine.submit(ids, **options)
 
         def ended(stream: AsyncStream) -> None:
@@ -317,6 +343,8 @@ async def _send_whole(
     completion = stream.completion
     _count(walk, stream.finish)
     _require_complete(stream.finish)
+    if walk.turn is not None:
+        walk.turn.answered(stream)
     body = walk.dialect.whole(completion, walk.context.facts, clamped=clamped)
     if recorder is not None:
         recorder.settle(encode(body))
@@ -347,6 +375,9 @@ async def _send_events(
                 await response.write(dialect.piece(piece.text))
         _count(walk, stream.finish)
         _require_complete(stream.finish)
+        if walk.turn is not None:
+            walk.turn.answered(stream)
+            await response.write(walk.turn.farewell(dialect.protocol))
         await response.write(dialect.closing(stream.finish, walk.end_facts(stream.finish), clamped=clamped))
     except ConnectionError:
         raise

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from zlrs.server import access, chat, count_tokens, health, limits, messages, models
+from zlrs.server import (
+    access,
+    chat,
+    count_tokens,
+    health,
+    limits,
+    messages,
+    models,
+    preheat,
+    session_routes,
+)
 from zlrs.server.connections import Connection
 from zlrs.server.context import CONTEXT, REQUEST_ID, ServerContext
 from zlrs.server.errors import Refusal, as_refusal, encode, error_object, refuse, status_for
@@ -36,6 +46,14 @@ def create_app(context: ServerContext) -> web.Application:
     app.router.add_post("/v1/messages", messages.handle, expect_handler=expect_continue)
     app.router.add_post("/v1/messages/count_tokens", count_tokens.handle, expect_handler=expect_continue)
     app.router.add_post("/v1/chat/completions", chat.handle, expect_handler=expect_continue)
+    app.router.add_post("/v1/preheat", preheat.handle, expect_handler=expect_continue)
+    session = app.router.add_resource("/v1/sessions/{session}")
+    session.add_route("GET", session_routes.handle_get)
+    session.add_route("DELETE", session_routes.handle_delete)
+    app.router.add_post("/v1/sessions/{session}/flush", session_routes.handle_flush)
+    app.router.add_post(
+        "/v1/sessions/{session}/draft", session_routes.handle_draft, expect_handler=expect_continue
+    )
     app.router.add_get("/v1/models", models.handle_list)
     app.router.add_get("/v1/models/{model:.+}", models.handle_one)
     app.router.add_get("/", health.handle_root)

@@ -37,6 +37,9 @@ class Ask:
         include_usage: Chat: a last chunk with usage.
         ignored: Body fields that are not known.
         writes_cache: Messages: `cache_control` is somewhere in the request.
+        session: `zlrs.session`: `create`, or a session's secret.
+        append: `zlrs.append`: the turns are only what is new in the session.
+        user: The caller's own name for the user.
     """
 
     turns: tuple[Message, ...]
@@ -45,6 +48,9 @@ class Ask:
     include_usage: bool
     ignored: tuple[str, ...]
     writes_cache: bool = False
+    session: str | None = None
+    append: bool = False
+    user: str | None = None
 
 
 def in_range(name: str, value: Number | None, low: Number, high: Number, *, above: bool = False) -> None:

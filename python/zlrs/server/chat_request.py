@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zlrs.server.ask import COUNT_LIMIT, STOP_COUNT, Ask, in_range, role_of, sampling, stop_texts, text_of
 from zlrs.server.errors import invalid
 from zlrs.server.limits import decode
-from zlrs.types import ABSENT, ChatRequest, Message, unknown_fields
+from zlrs.types import ABSENT, ChatRequest, Extensions, Message, unknown_fields
 
 if TYPE_CHECKING:
     from zlrs.engine import GenerateOptions
@@ -61,7 +61,17 @@ def ask_of(request: ChatRequest, ignored: tuple[str, ...], *, vocabulary: int) -
         seed=request.seed,
     )
     usage = bool(request.stream_options and request.stream_options.include_usage)
-    return Ask(turns, options, stream=bool(request.stream), include_usage=usage, ignored=ignored)
+    extensions = request.zlrs or Extensions()
+    return Ask(
+        turns,
+        options,
+        stream=bool(request.stream),
+        include_usage=usage,
+        ignored=ignored,
+        session=extensions.session,
+        append=extensions.append,
+        user=request.user,
+    )
 
 
 def _turn(index: int, turn: ChatTurn) -> Message:

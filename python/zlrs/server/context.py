@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import time
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from zlrs.server.admission import Admission
 from zlrs.server.errors import overloaded, refuse
 from zlrs.server.fill import Fills
 from zlrs.server.metrics import Metrics
+from zlrs.server.sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from zlrs.engine import Engine
     from zlrs.server.graph_front import GraphFront
     from zlrs.server.receipts import ModelFacts
+    from zlrs.server.state_files import StateFiles
     from zlrs.streams import AsyncStream
 
 LOADING_RETRY_SECONDS = 2
@@ -49,6 +52,8 @@ class ServerContext:
         monotonic: Clock for durations, seconds.
         wall: Clock for dates, seconds since 1970.
         streams: Answers the engine is working on.
+        state_files: Saved sessions, where they are saved.
+        restoring: Held while a session is read from disk.
     """
 
     config: Config
@@ -61,6 +66,8 @@ class ServerContext:
     metrics: Metrics = field(default_factory=Metrics)
     fills: Fills = field(default_factory=Fills)
     graph: GraphFront | None = None
+    state_files: StateFiles | None = None
+    restoring: asyncio.Lock = field(default_factory=asyncio.Lock)
     loaded_at: float = 0.0
     loading_share: float = 0.0
     _engine: Engine | None = None
@@ -70,6 +77,7 @@ class ServerContext:
         server = self.config.server
         self.hosts = HostNames(server.host, server.allowed_hosts)
         self.admission = Admission(server.queue_limit, self.monotonic)
+        self.sessions = Sessions(self.config.session, self.monotonic, lambda: self.facts.kv_tokens)
         # Counting takes no place from answers, and has as many of its own.
         self.counting = Admission(server.queue_limit, self.monotonic)
 

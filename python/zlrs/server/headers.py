@@ -88,7 +88,13 @@ RULES = (
     Rule("X-ZLRS-Ring", ("X-Anthropic-Stream-Buffer",), "5 … 256 (tokens)", _ring, "64"),
     Rule("X-ZLRS-Validation", ("X-Anthropic-Validation",), "on, off", _one_of("on", "off"), "on"),
     Rule("X-ZLRS-Validation-Head", ("X-Anthropic-Validation-Head",), "id of an uploaded head", bool, ""),
-    Rule("X-ZLRS-Session", ("X-Anthropic-Session",), "create, or a session secret", bool, ""),
+    Rule(
+        "X-ZLRS-Session",
+        ("X-Anthropic-Session",),
+        "create, or a session secret",
+        _pattern(r"create|[A-Za-z0-9_-]{32,128}"),
+        "",
+    ),
     Rule(
         "X-ZLRS-Context-Signature",
         ("X-Anthropic-Context-Signature",),
@@ -100,7 +106,7 @@ RULES = (
         "X-ZLRS-KV-Migrate",
         ("X-Anthropic-KV-Migrate",),
         "A-to-B",
-        _pattern(r"[A-Za-z0-9._]+-to-[A-Za-z0-9._]+"),
+        _pattern(r"[A-Za-z0-9._:/-]{1,128}-to-[A-Za-z0-9._:/-]{1,128}"),
         "",
     ),
     Rule(
@@ -117,15 +123,18 @@ RULES = (
 
 NOT_BUILT = {
     "X-ZLRS-Validation-Head": "",
-    "X-ZLRS-Session": "",
-    "X-ZLRS-Context-Signature": "",
-    "X-ZLRS-KV-Migrate": "",
     "X-ZLRS-Stream-Mode": "token",
 }
 """Headers whose effect a client relies on and that this version lacks, with the value that changes nothing.
 
 The others only allow work to be skipped; skipping none is a correct answer, and the receipt says so.
 """
+
+CASE_MATTERS = frozenset({"X-ZLRS-Validation-Head", "X-ZLRS-Session", "X-ZLRS-KV-Migrate"})
+"""Headers whose values are names or secrets of their own."""
+
+PROFILE = ("X-ZLRS-Compute", "X-ZLRS-Context", "X-ZLRS-Guarantee", "X-ZLRS-KV-Policy")
+"""What a session's first request fixes for all of them."""
 
 ANCHOR_MODE = {
     "X-ZLRS-Compute": "sparse-state-aware",
@@ -167,6 +176,30 @@ class RequestHeaders:
     def cache_only(self) -> bool:
         """Whether only the decision graph may answer."""
         return self.values["X-ZLRS-Cache-Only"] == "true"
+
+    @property
+    def session(self) -> str:
+        """`create`, a session's secret, or nothing."""
+        return self.values["X-ZLRS-Session"]
+
+    @property
+    def signature(self) -> str:
+        """The client's signature of user and session, or nothing."""
+        return self.values["X-ZLRS-Context-Signature"]
+
+    @property
+    def migrate(self) -> str:
+        """`A-to-B`, or nothing."""
+        return self.values["X-ZLRS-KV-Migrate"]
+
+    @property
+    def profile(self) -> dict[str, str]:
+        """The compute headers with their values."""
+        return {name: self.values[name] for name in PROFILE}
+
+    def with_profile(self, profile: Mapping[str, str]) -> RequestHeaders:
+        """The same request with the compute headers of its session."""
+        return replace(self, values={**self.values, **profile})
 
     @property
     def mode(self) -> str:
@@ -214,7 +247,7 @@ def parse(headers: Mapping[str, str]) -> RequestHeaders:
         if name is None:
             continue
         value = headers[name].strip()
-        folded = value if rule.canonical in NOT_BUILT and not NOT_BUILT[rule.canonical] else value.lower()
+        folded = value if rule.canonical in CASE_MATTERS else value.lower()
         is_historical = name != rule.canonical
         historical |= is_historical
         if not rule.valid(folded):

@@ -63,6 +63,11 @@ async def handle_metrics(request: web.Request) -> web.Response:
             float(context.admission.in_flight),
         ),
         "zlrs_queue_limit": ("Requests admitted at once.", float(context.admission.limit)),
+        "zlrs_sessions": ("Sessions that are open.", float(len(context.sessions))),
+        "zlrs_session_kept_tokens": (
+            "Tokens whose state sessions keep.",
+            float(context.sessions.kept_tokens),
+        ),
         "zlrs_ready": ("1 when requests are taken.", float(context.state is State.READY)),
     }
     build = _core.build_info()

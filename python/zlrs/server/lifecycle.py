@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from zlrs.config import ConfigError
-from zlrs.server.access import Keys, require_safe_address
+from zlrs.errors import ZlrsError
+from zlrs.server.access import Keys, Tenants, require_safe_address
 from zlrs.server.app import create_app
 from zlrs.server.connections import BACKLOG, listen
 from zlrs.server.context import ServerContext, State
 from zlrs.server.errors import overloaded
 from zlrs.server.graph_front import GraphFront
 from zlrs.server.log import log
+from zlrs.server.preheat import warm_up
 from zlrs.server.receipts import ModelFacts
+from zlrs.server.sessions import Life
+from zlrs.server.state_files import StateFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +35,12 @@ if TYPE_CHECKING:
 
     Load = Callable[[Callable[[int, int], None]], Engine]
     OpenGraph = Callable[[], Graph]
+
+SWEEP_SECONDS = 1.0
+"""How exactly sessions end."""
+
+SWEEP_FILES_EVERY = 60
+"""Rounds between two looks at the folder of saved sessions."""
 
 CLOSE_SECONDS = 5.0
 """Time connections get to send what is written after the last answer ended."""
@@ -96,10 +106,12 @@ async def serve(
     require_safe_address(config.server.host, keys)
     listener = bind(config.server.host, config.server.port)
     context = ServerContext(config, keys)
+    open_state_files(context)
     runner = web.AppRunner(create_app(context), handler_cancellation=True, shutdown_timeout=CLOSE_SECONDS)
     stop = _watch_signals()
     await runner.setup()
     loading = asyncio.ensure_future(_load(context, load, open_graph))
+    sweeping = asyncio.ensure_future(sweep_sessions(context))
     try:
         listening = await listen(runner, listener)
         stopping = asyncio.ensure_future(stop.wait())
@@ -113,6 +125,7 @@ async def serve(
             stopping.cancel()
         await drain(context, listening)
     finally:
+        sweeping.cancel()
         await runner.cleanup()
         if stop.is_set() and not loading.done():
             # A load cannot be interrupted, and nothing is lost with it.
@@ -139,6 +152,7 @@ async def _load(context: ServerContext, load: Load, open_graph: OpenGraph | None
             context.graph = GraphFront(graph, f"zlrs:{facts.file_sha256}", context.wall, report)
             if (state := graph.state()) != "ready":
                 log("graph_out_of_service", state=state)
+        await warm_up(engine, context.config.server.warmup)
     except BaseException:
         context.state = State.FAILED
         raise
@@ -186,9 +200,56 @@ async def drain(context: ServerContext, listening: asyncio.Server | None) -> Non
         log("answers_cut", count=len(cut))
 
 
+def open_state_files(context: ServerContext) -> None:
+    """Open the folder of saved sessions, where one is set.
+
+    Raises:
+        ConfigError: The folder or its key cannot be used.
+    """
+    if context.config.session.path is None:
+        return
+    files = StateFiles(context.config.session, context.wall)
+    context.state_files = files
+    # Whose a session is must still be known after a restart, and to a replica.
+    context.tenants = Tenants(files.derived("tenants"))
+
+
+async def sweep_sessions(context: ServerContext) -> None:
+    """End sessions when their time is over, until cancelled."""
+    rounds = 0
+    while True:
+        for session in context.sessions.sweep():
+            log("session_over", session=session.id)
+        if context.state_files is not None and rounds % SWEEP_FILES_EVERY == 0:
+            await asyncio.to_thread(context.state_files.sweep)
+        rounds += 1
+        await asyncio.sleep(SWEEP_SECONDS)
+
+
+async def save_sessions(context: ServerContext) -> None:
+    """Write every open session, so that the next process with this folder goes on with it."""
+    files = context.state_files
+    if files is None or context.loaded_engine is None:
+        return
+    saved = 0
+    for session in context.sessions.all():
+        if session.draft is not None:
+            await session.draft.stop()
+        if session.life is Life.OPEN:
+            try:
+                await asyncio.to_thread(files.save, session)
+            except ZlrsError as error:
+                log("session_not_saved", session=session.id, error=error.message)
+            else:
+                saved += 1
+    if saved:
+        log("sessions_saved", count=saved)
+
+
 async def close(context: ServerContext) -> None:
-    """Free the engine and store what the graph still holds."""
+    """Save sessions, store what the graph still holds, free the engine."""
     await context.fills.close()
+    await save_sessions(context)
     if context.graph is not None:
         await context.graph.close()
     engine = context.loaded_engine

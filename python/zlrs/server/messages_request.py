@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from zlrs.server.ask import COUNT_LIMIT, STOP_COUNT, Ask, in_range, role_of, sampling, stop_texts, text_of
 from zlrs.server.errors import invalid
 from zlrs.server.limits import decode
-from zlrs.types import ABSENT, Message, MessagesRequest, unknown_fields
+from zlrs.types import ABSENT, Extensions, Message, MessagesRequest, unknown_fields
 
 if TYPE_CHECKING:
     from zlrs.engine import GenerateOptions
@@ -73,6 +75,7 @@ def ask_of(request: MessagesRequest, ignored: tuple[str, ...]) -> Ask:
         repetition_penalty=request.repetition_penalty,
         seed=request.seed,
     )
+    extensions = request.zlrs or Extensions()
     return Ask(
         turns,
         options,
@@ -80,6 +83,9 @@ def ask_of(request: MessagesRequest, ignored: tuple[str, ...]) -> Ask:
         include_usage=True,
         ignored=ignored,
         writes_cache=_writes_cache(request),
+        session=extensions.session,
+        append=extensions.append,
+        user=_user(request),
     )
 
 
@@ -90,6 +96,15 @@ def _writes_cache(request: MessagesRequest) -> bool:
     return request.cache_control is not None or any(
         bytes(block.cache_control) != bytes(ABSENT) for block in blocks
     )
+
+
+def _user(request: MessagesRequest) -> str | None:
+    """`metadata.user_id`, where it is a text."""
+    given = (request.metadata or {}).get("user_id")
+    try:
+        return None if given is None else msgspec.json.decode(given, type=str)
+    except msgspec.DecodeError:
+        return None
 
 
 def _refuse_unsupported(request: MessagesRequest) -> None:

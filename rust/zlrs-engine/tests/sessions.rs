@@ -324,3 +324,40 @@ proptest! {
         prop_assert_eq!(used(&engine), 0);
     }
 }
+
+#[test]
+fn a_conversation_cut_back_is_answered_as_if_nothing_had_been_longer() {
+    let model = of_seed(1);
+    let engine = load(&model);
+    let alone = load(&model);
+    let long = text_ids(100, 3);
+    ask(&engine, ANNE, &long, 3);
+    let pin = engine.pin(ANNE, &long).unwrap();
+    for count in [99, 64, 33, 16, 15, 1] {
+        let (got, cached) = ask(&engine, ANNE, &long[..count], 8);
+        // All but the last token, also of a strict prefix of what is kept.
+        assert_eq!(cached, count - 1);
+        assert_eq!(got, ask(&alone, Tenant([count as u8; 32]), &long[..count], 8).0, "{count} tokens");
+    }
+    assert!(pin.is_held());
+}
+
+#[test]
+fn what_a_cancelled_prefill_has_computed_can_be_kept_and_nothing_else_stays() {
+    let model = of_seed(1);
+    let engine = load(&model);
+    let ids = text_ids(1500, 3);
+    let request = Request { ids: ids.clone(), max_tokens: 400, tenant: ANNE, ..Request::default() };
+    for _ in 0..20 {
+        let generation = engine.submit(request.clone()).unwrap();
+        generation.cancel();
+        let (_, answer, _) = finished(generation);
+        let pin = engine.pin(ANNE, &ids).unwrap();
+        assert!(answer.len() < 400);
+        assert_eq!(used(&engine) as usize, pin.tokens().div_ceil(BLOCK));
+    }
+    assert_eq!(used(&engine), 0);
+    let (got, cached) = ask(&engine, ANNE, &ids, 5);
+    assert_eq!(got, ask(&load(&model), BELA, &ids, 5).0);
+    assert!(cached < ids.len());
+}
