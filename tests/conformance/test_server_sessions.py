@@ -294,6 +294,10 @@ async def test_a_refused_first_request_opens_no_session() -> None:
     async with serving(Script(refuse=("overloaded_error", "full"))) as served:
         assert kind(await Client(served).say("one", status=529)) == "overloaded_error"
         assert len(served.context.sessions) == 0
+        refused = await Client(served).say("one", status=504, headers={"X-ZLRS-Cache-Only": "true"})
+        assert kind(refused) == "cache_only_miss"
+        refused = await Client(served).say("", status=400, zlrs={"append": True}, messages=[])
+        assert len(served.context.sessions) == 0
         served.script.refuse = None
         served.script.fail_before = 1
         await Client(served).say("one", status=500)

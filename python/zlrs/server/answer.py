@@ -150,7 +150,7 @@ async def answer(
         context.metrics.ignored.add(protocol=dialect.protocol)
     turn = await open_turn(context, asked, dialect.ask, context.tenants.of(request))
     if turn is not None:
-        return await _in_session(Walk(request, context, dialect, asked, started, {}, turn))
+        return await _in_session(Walk(request, context, dialect, asked, started, {}, turn), turn)
     walk = Walk(request, context, dialect, asked, started, {})
     if context.graph is None:
         if asked.cache_only:
@@ -171,12 +171,11 @@ async def answer(
     return await generate(walk, None if decision is None else context.graph.recorder(decision))
 
 
-async def _in_session(walk: Walk) -> web.StreamResponse:
+async def _in_session(walk: Walk, turn: Turn) -> web.StreamResponse:
     """Answer in a session. The graph knows requests, not what was said before them: it stays out of it."""
-    turn = walk.turn
-    if turn is None or walk.asked.cache_only:
-        raise _cache_only_miss("requests in a session are not answered from the graph")
     with turn:
+        if walk.asked.cache_only:
+            raise _cache_only_miss("requests in a session are not answered from the graph")
         walk.dialect.ask = turn.conversation(walk.dialect.ask)
         walk = replace(walk, asked=walk.asked.with_profile(turn.session.profile))
         return await generate(walk, None)
