@@ -43,7 +43,7 @@ for (const [name, ask] of [
 
 const left = await anthropic.messages.create({ model: "endless", max_tokens: 64, messages, stream: true });
 for await (const event of left) {
-  if (event.type === "ping") {
+  if (event.type === "content_block_start") {
     left.controller.abort();
     break;
   }
