@@ -220,7 +220,7 @@ class Engine:
         ids: Sequence[int],
         *,
         limit_bytes: int,
-        note: bytes = b"",
+        note: bytes = ...,
         tenant: bytes | None = None,
     ) -> tuple[int, int]:
         """Write what is computed of some ids to a file, which is there complete or not at all.
