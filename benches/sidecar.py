@@ -17,6 +17,7 @@ import time
 from report import Figure, show, write_report
 from sidecar_figures import latency, memory, soak, streams, throughput
 from sidecar_peers import peers
+from sidecar_report import write_page
 from sidecar_setup import HERE, PATH, Bench, decision, prepared, resident_mb
 
 
@@ -39,6 +40,7 @@ def main() -> None:
         show("proxy", figures)
     else:
         write_report("proxy", figures)
+        write_page(figures)
 
 
 def measure(bench: Bench, parts: list[str], *, quick: bool) -> list[Figure]:
@@ -64,13 +66,13 @@ def measure(bench: Bench, parts: list[str], *, quick: bool) -> list[Figure]:
     if "latency" in parts:
         figures += latency(bench, addresses, 300 * scale)
     if "throughput" in parts:
-        figures += throughput(bench, addresses, max(2, scale // 2), 1 if quick else 3)
+        figures += throughput(bench, addresses, max(2, scale // 2), 1 if quick else 2)
     if "streams" in parts:
         figures += streams(bench, addresses, max(1, scale // 3))
     if "memory" in parts:
         figures += memory(process, cold)
     if "peers" in parts:
-        figures += peers(bench, addresses, 1 if quick else 6)
+        figures += peers(bench, addresses, 1 if quick else 4)
     return figures
 
 

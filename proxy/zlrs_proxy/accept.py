@@ -91,10 +91,10 @@ class HostRule:
         Raises:
             Refusal: None or several (400), or a name that is not on the list (421).
         """
-        count = sum(len(name) == _HOST_LENGTH and name.lower() == b"host" for name, _ in headers)
-        if count != 1:
-            raise invalid(f"A request needs exactly one Host header, this one has {count}.", close=True)
-        value = value_of(headers, b"host") or b""
+        hosts = [one for name, one in headers if len(name) == _HOST_LENGTH and name.lower() == b"host"]
+        if len(hosts) != 1:
+            raise invalid(f"A request needs exactly one Host header, this one has {len(hosts)}.", close=True)
+        value = hosts[0]
         if self._any or value in self._good:
             return
         host = _host_name(value.decode("latin-1"))

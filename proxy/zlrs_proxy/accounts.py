@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlrs_proxy.coding import CodingError
 from zlrs_proxy.route import Endpoint
 from zlrs_proxy.usage import Usage, usage_of
-from zlrs_proxy.view import view_of
+from zlrs_proxy.view import named_in
 
 if TYPE_CHECKING:
     from zlrs_proxy.capture import Capture
@@ -223,6 +223,5 @@ def _find(entry: Entry) -> Found:
         except CodingError:
             body = b""
     usage, model = usage_of(body)
-    view = view_of(entry.request) if entry.request else None
-    asked = view.model if view is not None else ""
-    return Found(entry, usage, model or asked or "unknown", (view.max_tokens or 0) if view is not None else 0)
+    asked, declared = named_in(entry.request) if entry.request else ("", 0)
+    return Found(entry, usage, model or asked or "unknown", declared)

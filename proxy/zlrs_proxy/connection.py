@@ -90,6 +90,11 @@ class Connection(web.RequestHandler):
         if self._expects_head and self._head_timer is None and data and not self._messages:
             self._arm()
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Go on where reading was paused. Where it was not, nothing waits that would have to be parsed."""
+        if self._reading_paused or self._buffer_paused:
+            super().resume_reading(resume_parser)
+
     def take_begun(self, request: web.BaseRequest) -> Exchange | None:
         """What `at_once` has found out about this request."""
         begun, self._begun = self._begun, None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,15 +12,13 @@ from zlrs_proxy.coding import CodingError, decode
 from zlrs_proxy.names import RawHeaders, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zlrs.graph import Decision, Graph
     from zlrs_proxy.clock import Clock
     from zlrs_proxy.keeper import Keeper
 
 _LOG = logging.getLogger("zlrs_proxy")
-_QUICK_IN_A_ROW = 32
-_QUICK_SECONDS = 0.002
 _QUICK_BYTES = 64 * 1024
 _NO_GRAPH = (b"x-zlrs-no-graph", b"true")
 
@@ -58,8 +55,8 @@ def skipped(reason: str) -> Verdict:
 class Decider:
     """Asks the graph: in threads of its own, so that a slow disk never holds up other requests.
 
-    A graph that was quick often enough in a row (under 2 ms, with bodies up to 64 KiB) is asked where we are,
-    which saves more time than the decision takes. One slow decision, and the threads are back.
+    What the graph has in memory it says at once, where we are, which saves more time than the decision takes.
+    For everything else, and for bodies that are long or compressed, a thread asks.
 
     Args:
         keeper: Has the graph, when there is one.
@@ -77,7 +74,6 @@ class Decider:
         self._seconds = seconds
         self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="zlrs-decide")
         self._waiting = 0
-        self._quick = 0
 
     def decide_now(self, ask: Ask, avoid: str = "") -> Verdict | None:
         """`decide` without a wait; None where a thread has to be asked."""
@@ -88,19 +84,22 @@ class Decider:
             return skipped(avoid or "store_unavailable")
         if avoid:
             ask = ask._replace(headers=(*ask.headers, _NO_GRAPH), body=b"")
-        if self._quick < _QUICK_IN_A_ROW or len(ask.body) > _QUICK_BYTES:
+        is_coded = bool(ask.body) and value_of(ask.headers, b"content-encoding") is not None
+        if len(ask.body) > _QUICK_BYTES or is_coded:
             return None
-        return _avoided(self._ask(graph, ask), avoid)
+        verdict = self._ask(graph.decide_now, ask)
+        return _avoided(verdict, avoid) if verdict is not None else None
 
-    async def decide(self, ask: Ask, avoid: str = "") -> Verdict:
+    async def decide(self, ask: Ask, avoid: str = "", *, was_tried: bool = False) -> Verdict:
         """What to do with a request; never raises.
 
         Args:
             ask: The request.
             avoid: Why the graph is not to answer. It is told of the request all the same: the answer's
                 status says whether the credential is still good.
+            was_tried: `decide_now` had no answer.
         """
-        verdict = self.decide_now(ask, avoid)
+        verdict = None if was_tried else self.decide_now(ask, avoid)
         graph = self._keeper.graph
         if verdict is not None or graph is None:
             return verdict or skipped(avoid or self._keeper.reason)
@@ -111,10 +110,11 @@ class Decider:
     async def _ask_aside(self, graph: Graph, ask: Ask) -> Verdict:
         """In a thread, for as long as the caller may wait."""
         self._waiting += 1
-        asking = asyncio.get_running_loop().run_in_executor(self._workers, self._ask, graph, ask)
+        asking = asyncio.get_running_loop().run_in_executor(self._workers, self._ask, graph.decide, ask)
         asking.add_done_callback(self._answered)
         done, _ = await asyncio.wait({asking}, timeout=self._seconds)
-        return asking.result() if done else skipped("store_unavailable")
+        verdict = asking.result() if done else None
+        return verdict if verdict is not None else skipped("store_unavailable")
 
     def note_changes(self, verdict: Verdict, changes: Sequence[object]) -> bool:
         """Add to the audit log what was changed in a verdict's request; False where there is no such log."""
@@ -132,10 +132,10 @@ class Decider:
         """End the threads."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
-    def _answered(self, _asking: asyncio.Future[Verdict]) -> None:
+    def _answered(self, _asking: asyncio.Future[Verdict | None]) -> None:
         self._waiting -= 1
 
-    def _ask(self, graph: Graph, ask: Ask) -> Verdict:
+    def _ask(self, decide: Callable[..., Decision | None], ask: Ask) -> Verdict | None:
         headers, body = ask.headers, ask.body
         coding = (value_of(headers, b"content-encoding") or b"").decode("latin-1")
         if coding and body:
@@ -144,16 +144,14 @@ class Decider:
             except CodingError as error:
                 return skipped(error.reason)
             headers = tuple(pair for pair in headers if pair[0].lower() != b"content-encoding")
-        began = time.perf_counter()
         try:
-            decision = graph.decide(
+            decision = decide(
                 ask.method, ask.path, ask.query, headers, body, ask.upstream, self._clock.wall_ms()
             )
-            is_quick = time.perf_counter() - began < _QUICK_SECONDS
-            self._quick = min(self._quick + 1, _QUICK_IN_A_ROW) if is_quick else 0
+            if decision is None:
+                return None
             return Verdict(decision.kind, decision.header, decision.audit, decision.node, decision)
         except Exception as error:  # noqa: BLE001 - a graph that fails must not stop the request
-            self._quick = 0
             _LOG.warning("graph.decide failed", extra={"fields": {"error": type(error).__name__}})
             return skipped("store_unavailable")
 

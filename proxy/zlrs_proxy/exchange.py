@@ -46,6 +46,8 @@ class Exchange:
         """What it was refused with, before anything had to be waited for."""
         self.body: Body | None = None
         """Its body, once it has been accepted."""
+        self.was_tried = False
+        """Whether the graph was asked for an answer from memory, and had none."""
         self.was_decided = False
         """Whether the graph was asked, or need not be."""
         self.target: Target | None = None

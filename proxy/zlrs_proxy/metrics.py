@@ -58,6 +58,9 @@ class Counter:
 
     def add(self, *values: str) -> None:
         """Count one; a value that is not on its list counts as `other`."""
+        if values in self._values:
+            self._values[values] += 1
+            return
         key = tuple(
             value if value in allowed else OTHER
             for value, allowed in zip(values, self._labels.values(), strict=True)

@@ -223,7 +223,10 @@ class Pipeline:
             return
         exchange.flights_before = self._upward.count()
         began = exchange.elapsed()
-        exchange.verdict = await self._decider.decide(_ask(exchange, body), avoid)
+        exchange.verdict = await self._decider.decide(
+            _ask(exchange, body), avoid, was_tried=exchange.was_tried
+        )
+        exchange.was_tried = False
         self._decided(exchange, began)
         if exchange.counting is not None and exchange.verdict.kind == "hit":
             await exchange.counted()
@@ -238,6 +241,7 @@ class Pipeline:
             began = exchange.elapsed()
             verdict = self._decider.decide_now(_ask(exchange, body), avoid)
             if verdict is None:
+                exchange.was_tried = True
                 return False
             exchange.verdict = verdict
             self._decided(exchange, began)

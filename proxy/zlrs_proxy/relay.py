@@ -40,7 +40,7 @@ def head(
         keep_ours: The upstream is a zlrs and may speak in our name, where we do not say it ourselves.
         secret: The upstream key we added, which must not come back to callers.
     """
-    said = {name.lower().encode() for name, _ in receipts}
+    said = {name.lower().encode() for name, _ in receipts} if keep_ours else frozenset()
     kept = [
         pair
         for pair in end_to_end(answer.raw_headers, _NEVER_BACK)

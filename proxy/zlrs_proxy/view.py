@@ -28,6 +28,12 @@ class _Request(msgspec.Struct):
     max_completion_tokens: int | None = None
 
 
+class _Named(msgspec.Struct):
+    model: str = ""
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+
+
 class _Block(msgspec.Struct):
     type: str = ""
     text: str = ""
@@ -49,6 +55,7 @@ class View(NamedTuple):
 
 
 _DECODER = msgspec.json.Decoder(_Request)
+_NAMED_DECODER = msgspec.json.Decoder(_Named)
 _CONTENT = msgspec.json.Decoder(str | list[_Block] | None)
 
 
@@ -70,6 +77,16 @@ def view_of(body: bytes) -> View | None:
         max_tokens_name=name,
         texts=(request.system, *(message.content for message in messages), request.tools),
     )
+
+
+def named_in(body: bytes) -> tuple[str, int]:
+    """The model and `max_tokens` that a body names; empty and 0 where it names none or cannot be read."""
+    try:
+        named = _NAMED_DECODER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return "", 0
+    declared = named.max_tokens if named.max_tokens is not None else named.max_completion_tokens
+    return named.model, declared or 0
 
 
 def text_of(content: msgspec.Raw) -> str:

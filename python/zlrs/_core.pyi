@@ -418,6 +418,18 @@ class Graph:
             now_ms: Unix time in milliseconds.
         """
 
+    def decide_now(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes,
+        upstream: str,
+        now_ms: int,
+    ) -> Decision | None:
+        """`decide` without a wait; None where something has to be read first."""
+
     def settle(
         self,
         decision: Decision,

@@ -180,6 +180,19 @@ class DecisionGraph:
         """
         return self._core.decide(method, path, query, headers, body, upstream, now_ms)
 
+    def decide_now(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes,
+        upstream: str,
+        now_ms: int,
+    ) -> Decision | None:
+        """`decide` for an event loop: None where something has to be read first; then ask from a thread."""
+        return self._core.decide_now(method, path, query, headers, body, upstream, now_ms)
+
     def settle(
         self,
         decision: Decision,

@@ -123,6 +123,18 @@ class Graph(Protocol):
     ) -> Decision:
         """Look at a request."""
 
+    def decide_now(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes,
+        upstream: str,
+        now_ms: int,
+    ) -> Decision | None:
+        """`decide` without a wait; None where that is not possible."""
+
     def settle(
         self,
         decision: Decision,

@@ -151,6 +151,29 @@ def test_a_graph_keeps_its_answers_and_writes_an_audit_log(tmp_path) -> None:
         assert second.decide(*request(), NOW_MS + 5).kind == "hit"
 
 
+def test_without_a_wait_memory_decides_alike_and_a_row_on_disk_has_to_be_read_first(tmp_path) -> None:
+    settings = GraphSettings(read_deadline_ms=1000, credential_check=False)
+    with DecisionGraph(tmp_path / "graph", settings) as first:
+        fresh = first.decide_now(*request(), NOW_MS)
+        assert fresh is not None
+        assert (fresh.kind, fresh.reason) == ("miss", "no_entry")
+        assert first.settle(fresh, 200, JSON, answer(), True, NOW_MS) == "stored"
+    with DecisionGraph(tmp_path / "graph", settings) as second:
+        assert second.decide_now(*request(), NOW_MS + 1) is None
+        stats = second.stats()
+        assert (stats["hits"], stats["misses"], stats["audit_records"]) == (0, 0, 0)
+        asked = second.decide(*request(), NOW_MS + 1)
+        at_once = second.decide_now(*request(), NOW_MS + 1)
+        assert at_once is not None
+        assert (asked.kind, asked.header) == (at_once.kind, at_once.header) == ("hit", at_once.header)
+        # What another process takes back is seen before the next hit.
+        with DecisionGraph(tmp_path / "graph", settings) as other:
+            other.withdraw(other.decide(*request(), NOW_MS + 2), NOW_MS + 2, "test")
+        gone = second.decide_now(*request(), NOW_MS + 3)
+        assert gone is None or gone.kind == "miss"
+        assert second.decide(*request(), NOW_MS + 3).kind == "miss"
+
+
 def test_a_store_that_cannot_be_used_is_bypassed(tmp_path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with DecisionGraph(tmp_path / "file" / "graph") as graph:

@@ -68,6 +68,27 @@ impl PyGraph {
         PyDecision { decision }
     }
 
+    /// `decide` without a wait; None where something has to be read first.
+    #[expect(clippy::too_many_arguments, reason = "a request line, its headers and body, and the time")]
+    fn decide_now(
+        &self,
+        py: Python<'_>,
+        method: &str,
+        path: &str,
+        query: &str,
+        headers: Headers,
+        body: PyBackedBytes,
+        upstream: &str,
+        now_ms: u64,
+    ) -> Option<PyDecision> {
+        py.detach(|| {
+            let headers = slices(&headers);
+            let request = GraphRequest { method, path, query, headers: &headers, body: &body, upstream };
+            self.graph.decide_now(&request, now_ms)
+        })
+        .map(|decision| PyDecision { decision })
+    }
+
     /// Takes in the upstream's answer: `stored`, or why it is not. Blocks up to a second.
     #[expect(clippy::too_many_arguments, reason = "an answer's head and body, and how it ended")]
     fn settle(

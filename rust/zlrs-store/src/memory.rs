@@ -77,6 +77,10 @@ impl Store for MemoryStore {
         Lookup::Nothing(facts)
     }
 
+    fn get_now(&self, key: &Digest, now_ms: u64) -> Option<Lookup> {
+        Some(self.get(key, now_ms))
+    }
+
     fn put(&self, entry: Entry, _wait: Duration) -> Result<Written, StoreError> {
         let mut content = self.content();
         if content.closed {

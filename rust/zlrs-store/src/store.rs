@@ -93,6 +93,10 @@ pub trait Store: Send + Sync {
     /// answer says so in the facts.
     fn get(&self, key: &Digest, now_ms: u64) -> Lookup;
 
+    /// [`Store::get`] where that waits for no disk and no other thread; none where it would have to. A store that has
+    /// everything in memory always answers.
+    fn get_now(&self, key: &Digest, now_ms: u64) -> Option<Lookup>;
+
     /// Stores an entry, waiting at most `wait` for it to be committed.
     ///
     /// # Errors

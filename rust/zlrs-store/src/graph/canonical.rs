@@ -17,7 +17,7 @@ use zlrs_wire::{Protocol, Reason, Refusal};
 use super::compare::{Said, agree, kind_of};
 use super::decision::Keys;
 use super::envelope::Envelope;
-use super::request::render;
+use super::request::{Patience, render};
 use super::{Decision, Graph, record};
 use crate::evidence::PoolLabel;
 use crate::{Draft, Entry, Lookup, StoreError, Written};
@@ -81,16 +81,23 @@ pub(super) struct Question<'q> {
 
 impl Graph {
     /// Looks at a request over the canonical route. One lookup, and two reads of evidence where something is found.
-    pub(super) fn consider(&self, question: &Question<'_>) -> Option<Canonical> {
+    pub(super) fn consider<P: Patience>(
+        &self,
+        question: &Question<'_>,
+    ) -> Result<Option<Canonical>, P::Refused> {
         if self.settings.canonical == Mode::Off || question.ask.chars().count() > ASK_CHARS_MAX {
-            return None;
+            return Ok(None);
         }
         let (node, entry) = self.canonical_keys(question.scope, question.ask);
-        let lookup = self.in_service()?.get(&entry, question.base.now_ms);
+        let Some(store) = self.in_service() else { return Ok(None) };
+        let lookup = P::get(store, &entry, question.base.now_ms)?;
         let stored = match &lookup {
             Lookup::Found(found) => self.stored(question, found),
             Lookup::Nothing(_) => None,
         };
+        if stored.is_some() {
+            P::read_evidence()?;
+        }
         let facts = match (&lookup, &stored) {
             (Lookup::Found(_), None) => LookupFacts::Corrupt,
             (other, _) => other.facts(),
@@ -121,14 +128,14 @@ impl Graph {
             draw: Draw::of(&self.draw_key, question.request_id.as_bytes()),
             evidence_in_service: self.evidence.broken().is_none(),
         };
-        Some(Canonical {
+        Ok(Some(Canonical {
             node,
             entry,
             ask: question.ask.to_owned(),
             proposal: propose(&inputs),
             inputs,
             stored,
-        })
+        }))
     }
 
     /// Since when the stored answer has been served without a check: over this route, or word for word to the same ask

@@ -1,5 +1,6 @@
 //! From a request to its decision.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use zlrs_wire::{Protocol, Reason, Refusal, RequestView};
 use super::canonical::{Question, render_canonical};
 use super::decision::{Decision, Keys};
 use super::{Graph, record};
-use crate::Lookup;
 use crate::random::{record_id, uuid_v7};
+use crate::{Lookup, Store};
 
 /// The form of an ask on the *same* route is the ask itself: version 0 of the canonical rules.
 const WORDING_ITSELF: u32 = 0;
@@ -37,6 +38,46 @@ pub struct GraphRequest<'r> {
     pub upstream: &'r str,
 }
 
+/// Whether a decision may wait for a disk.
+pub(super) trait Patience {
+    /// What it says instead of waiting.
+    type Refused;
+    /// Looks an entry up.
+    fn get(store: &dyn Store, key: &Digest, now_ms: u64) -> Result<Lookup, Self::Refused>;
+    /// Called before evidence is read.
+    fn read_evidence() -> Result<(), Self::Refused>;
+}
+
+/// It may, a bounded time.
+pub(super) struct Patient;
+
+/// It may not.
+pub(super) struct Hasty;
+
+impl Patience for Patient {
+    type Refused = Infallible;
+
+    fn get(store: &dyn Store, key: &Digest, now_ms: u64) -> Result<Lookup, Infallible> {
+        Ok(store.get(key, now_ms))
+    }
+
+    fn read_evidence() -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+impl Patience for Hasty {
+    type Refused = ();
+
+    fn get(store: &dyn Store, key: &Digest, now_ms: u64) -> Result<Lookup, ()> {
+        store.get_now(key, now_ms).ok_or(())
+    }
+
+    fn read_evidence() -> Result<(), ()> {
+        Err(())
+    }
+}
+
 /// What was read of a request.
 struct Understood<'r> {
     protocol: Option<Protocol>,
@@ -47,6 +88,17 @@ struct Understood<'r> {
 impl Graph {
     /// Decides about a request. Linear in its size; waits for the store at most its read deadline.
     pub fn decide(&self, request: &GraphRequest<'_>, now_ms: u64) -> Decision {
+        let Ok(decision) = self.decided::<Patient>(request, now_ms);
+        decision
+    }
+
+    /// [`Graph::decide`] where memory has everything it takes; none where something has to be read. Nothing has then
+    /// been counted or recorded, and the caller asks again from a thread that may wait.
+    pub fn decide_now(&self, request: &GraphRequest<'_>, now_ms: u64) -> Option<Decision> {
+        self.decided::<Hasty>(request, now_ms).ok()
+    }
+
+    fn decided<P: Patience>(&self, request: &GraphRequest<'_>, now_ms: u64) -> Result<Decision, P::Refused> {
         let latest_ms = self.note_time(now_ms);
         let tenant = tenant_key(&self.scope_secret, request.headers);
         let who = Digest::keyed(&self.credential_key, [tenant.0.as_slice(), request.upstream.as_bytes()]);
@@ -70,7 +122,7 @@ impl Graph {
             _ => None,
         };
         let lookup = match (store, &keys) {
-            (Some(store), Some(keys)) => store.get(&keys.entry, now_ms),
+            (Some(store), Some(keys)) => P::get(store, &keys.entry, now_ms)?,
             _ => Lookup::Nothing(LookupFacts::NotAsked),
         };
         let mut inputs = Inputs {
@@ -116,7 +168,7 @@ impl Graph {
             (&outcome, &scope, understood.protocol, &understood.view)
             && matches!(refusal.reason, Reason::NoEntry | Reason::Expired | Reason::Recheck)
         {
-            canonical = self.consider(&Question {
+            canonical = self.consider::<P>(&Question {
                 protocol,
                 scope,
                 tenant: Digest(tenant.0),
@@ -125,7 +177,7 @@ impl Graph {
                 ask,
                 base: &inputs,
                 request_id: &id,
-            });
+            })?;
         }
         if let (Some(canonical), Some(protocol)) = (&mut canonical, understood.protocol)
             && matches!(canonical.proposal, Proposal::Serve { .. })
@@ -178,7 +230,7 @@ impl Graph {
             decision.audit = id;
             self.add_text(record::decided(&decision, &inputs, &self.audit_key));
         }
-        decision
+        Ok(decision)
     }
 
     fn understand<'r>(&self, request: &GraphRequest<'r>) -> Understood<'r> {

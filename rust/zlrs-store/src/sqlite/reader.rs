@@ -25,6 +25,8 @@ use crate::{Entry, Lookup};
 const NEWS_BUDGET: Duration = Duration::from_millis(2);
 /// Rows between two looks at the time.
 const NEWS_ROWS: i64 = 512;
+/// And where nobody may wait.
+const FEW_ROWS: i64 = 64;
 /// New keys between two looks for rows that are gone.
 const PRUNE_AFTER: usize = 4096;
 /// A reader hardly ever waits for a lock in WAL mode; when it does, a miss is better.
@@ -74,18 +76,18 @@ impl Reader {
             behind: true,
             noted_since_prune: 0,
         };
-        reader.read_news(None)?;
+        reader.read_news(None, NEWS_ROWS)?;
         reader.connection.busy_timeout(LOCK_WAIT)?;
         Ok(reader)
     }
 
-    /// The answer to a lookup where memory has it and nobody has committed since; none where something would have to
-    /// be read. Reads no row and checks no signature.
+    /// The answer to a lookup where memory has it; none where a row would have to be read or a signature checked. What
+    /// few rows others have committed since is read into memory first: they were written a moment ago.
     pub fn remembered_now(&mut self, key: &Digest, now_ms: u64) -> Option<Lookup> {
         if self.shared.check_file().is_err() {
             return Some(Lookup::Nothing(LookupFacts::Unavailable));
         }
-        if self.behind || self.committed_version().ok()? != self.data_version {
+        if !self.read_news(Some(Instant::now()), FEW_ROWS).ok()? {
             return None;
         }
         self.remembered(key, now_ms).ok()
@@ -109,7 +111,7 @@ impl Reader {
     }
 
     fn find(&mut self, key: &Digest, now_ms: u64) -> rusqlite::Result<Lookup> {
-        if !self.read_news(Some(Instant::now() + NEWS_BUDGET))? {
+        if !self.read_news(Some(Instant::now() + NEWS_BUDGET), NEWS_ROWS)? {
             add(&self.shared.counters.behind, 1);
             return Ok(Lookup::Nothing(LookupFacts::Behind));
         }
@@ -195,8 +197,9 @@ impl Reader {
         self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
     }
 
-    /// Reads what was committed since the last look. False when the deadline came first.
-    fn read_news(&mut self, deadline: Option<Instant>) -> rusqlite::Result<bool> {
+    /// Reads what was committed since the last look, so many rows between two looks at the time. False when the
+    /// deadline came first.
+    fn read_news(&mut self, deadline: Option<Instant>, rows_at_once: i64) -> rusqlite::Result<bool> {
         let data_version = self.committed_version()?;
         if data_version == self.data_version && !self.behind {
             return Ok(true);
@@ -212,7 +215,9 @@ impl Reader {
             self.last_entry = 0;
             self.purge_epoch = purge_epoch;
         }
-        if !self.read_new_entries(deadline)? || !self.read_new_tombstones(deadline)? {
+        if !self.read_new_entries(deadline, rows_at_once)?
+            || !self.read_new_tombstones(deadline, rows_at_once)?
+        {
             return Ok(false);
         }
         self.data_version = data_version;
@@ -220,12 +225,12 @@ impl Reader {
         Ok(true)
     }
 
-    fn read_new_entries(&mut self, deadline: Option<Instant>) -> rusqlite::Result<bool> {
+    fn read_new_entries(&mut self, deadline: Option<Instant>, rows_at_once: i64) -> rusqlite::Result<bool> {
         let mut statement = self.connection.prepare_cached(
             "SELECT seq, key, expires_ms FROM entries WHERE seq > ?1 ORDER BY seq LIMIT ?2",
         )?;
         loop {
-            let mut rows = statement.query([self.last_entry, NEWS_ROWS])?;
+            let mut rows = statement.query([self.last_entry, rows_at_once])?;
             let mut count = 0;
             while let Some(row) = rows.next()? {
                 count += 1;
@@ -240,7 +245,7 @@ impl Reader {
                 self.index.insert(&key, unsigned(self.last_entry), unsigned(row.get(2)?));
                 self.noted_since_prune += 1;
             }
-            if count < NEWS_ROWS {
+            if count < rows_at_once {
                 return Ok(true);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -249,14 +254,18 @@ impl Reader {
         }
     }
 
-    fn read_new_tombstones(&mut self, deadline: Option<Instant>) -> rusqlite::Result<bool> {
+    fn read_new_tombstones(
+        &mut self,
+        deadline: Option<Instant>,
+        rows_at_once: i64,
+    ) -> rusqlite::Result<bool> {
         let mut statement = self
             .connection
             .prepare_cached("SELECT seq, key FROM tombstones WHERE seq > ?1 ORDER BY seq LIMIT ?2")?;
         let mut row_of =
             self.connection.prepare_cached("SELECT seq, expires_ms FROM entries WHERE key = ?1")?;
         loop {
-            let mut rows = statement.query([self.last_tombstone, NEWS_ROWS])?;
+            let mut rows = statement.query([self.last_tombstone, rows_at_once])?;
             let mut count = 0;
             while let Some(row) = rows.next()? {
                 count += 1;
@@ -274,7 +283,7 @@ impl Reader {
                     self.index.insert(&key, unsigned(row), unsigned(expires_ms));
                 }
             }
-            if count < NEWS_ROWS {
+            if count < rows_at_once {
                 return Ok(true);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {

@@ -40,7 +40,13 @@ pub(super) fn write(value: &Value<'_>, out: &mut Vec<u8>) {
 fn write_string(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
-    for character in text.chars() {
+    let mut rest = text;
+    // Almost all of a text needs no escape: it is copied in runs. 0xE2 begins the two line separators, and others.
+    while let Some(at) = rest.bytes().position(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\' | 0xe2)) {
+        out.extend_from_slice(&rest.as_bytes()[..at]);
+        let mut characters = rest[at..].chars();
+        let Some(character) = characters.next() else { break };
+        rest = characters.as_str();
         match character {
             '"' => out.extend_from_slice(b"\\\""),
             '\\' => out.extend_from_slice(b"\\\\"),
@@ -56,5 +62,6 @@ fn write_string(text: &str, out: &mut Vec<u8>) {
             _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
         }
     }
+    out.extend_from_slice(rest.as_bytes());
     out.push(b'"');
 }
