@@ -50,8 +50,8 @@ class Suite:
         alias = ["-p", "tests._alias_httpx"] if (self.folder / "tests" / "_alias_httpx.py").exists() else []
         command = [
             str(self.python), "-m", "pytest", *alias, "-p", "answers", "-p", "no:cacheprovider", "-q",
-            "--tb=no", "--no-header", "-W", "ignore", "-o", "addopts=", "-o", "filterwarnings=", "--timeout=20",
-            *tests,
+            "--tb=no", "--no-header", "-W", "ignore", "-o", "addopts=", "-o", "filterwarnings=",
+            "--timeout=20", *tests,
         ]  # fmt: skip
         done = subprocess.run(
             command,
