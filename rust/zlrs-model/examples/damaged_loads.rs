@@ -10,7 +10,7 @@ use zlrs_kernels::{Isa, Pool};
 use zlrs_model::ModelError;
 use zlrs_model::decoder::{Architecture, Decoder};
 use zlrs_model::gguf::{File, Header};
-use zlrs_model::synthetic::{Settings, damage, model};
+use zlrs_model::synthetic::{Settings, TokenizerKind, damage, model};
 use zlrs_model::template::{ChatTemplate, Message, RenderOptions};
 use zlrs_model::tokenizer::Tokenizer;
 use zlrs_model::weights::Weights;
@@ -31,6 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         models = Architecture::ALL
             .map(|architecture| model(&Settings { architecture, ..Settings::default() }))
             .into();
+        let tokenizer = TokenizerKind::SentencePiece { adds_space: true };
+        models.push(model(&Settings { tokenizer, ..Settings::default() }));
     }
     let pool = Pool::new(2)?;
     let directory = tempfile::tempdir()?;

@@ -1,13 +1,13 @@
 //! Writes a synthetic model file:
 //! `synthetic OUT.gguf [--architecture llama|qwen2|qwen3|gemma3] [--types mixed|F32|…|Q6_K] [--seed N]
 //! [--layers N] [--width N] [--mlp-width N] [--heads N] [--kv-heads N] [--context N] [--pre NAME] [--tied]
-//! [--bos] [--no-template] [--rope-frequencies]`
+//! [--bos] [--no-template] [--rope-frequencies] [--sentence-piece | --space-prefix]`
 
 use std::error::Error;
 
 use zlrs_kernels::TensorType;
 use zlrs_model::decoder::Architecture;
-use zlrs_model::synthetic::{Settings, Types, model};
+use zlrs_model::synthetic::{Settings, TokenizerKind, Types, model};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -26,6 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--kv-heads" => settings.kv_heads = value()?.parse()?,
             "--context" => settings.context_length = value()?.parse()?,
             "--pre" => settings.pre = value()?,
+            "--sentence-piece" => settings.tokenizer = TokenizerKind::SentencePiece { adds_space: false },
+            "--space-prefix" => settings.tokenizer = TokenizerKind::SentencePiece { adds_space: true },
             "--tied" => settings.tied_head = true,
             "--bos" => settings.adds_bos = true,
             "--no-template" => settings.chat_template = None,

@@ -5,10 +5,11 @@ mod common;
 
 use proptest::prelude::*;
 use std::sync::LazyLock;
+use unicode_normalization::UnicodeNormalization as _;
 use zlrs_kernels::TensorType;
 use zlrs_model::ModelError;
 use zlrs_model::gguf::{Array, File, Metadata, Strings, Value};
-use zlrs_model::synthetic::{Settings, Types};
+use zlrs_model::synthetic::{Settings, TokenizerKind, Types};
 use zlrs_model::tokenizer::{Segment, TokenKind, Tokenizer};
 
 fn synthetic(change: impl FnOnce(&mut Settings)) -> Tokenizer {
@@ -27,6 +28,17 @@ static FAMILIES: LazyLock<Vec<Tokenizer>> = LazyLock::new(|| {
         .into()
 });
 
+/// The families above whose text is composed first.
+const COMPOSES: [usize; 2] = [2, 3];
+
+static SENTENCE_PIECE: LazyLock<Vec<Tokenizer>> = LazyLock::new(|| {
+    [false, true]
+        .map(|adds_space| {
+            synthetic(|settings| settings.tokenizer = TokenizerKind::SentencePiece { adds_space })
+        })
+        .into()
+});
+
 /// Arbitrary text, and text made to hit borders: white space, digits, scripts, emoji, special tokens.
 fn any_text() -> impl Strategy<Value = String> {
     let fragment = prop_oneof![
@@ -38,6 +50,8 @@ fn any_text() -> impl Strategy<Value = String> {
         Just("<|endoftext|>".to_owned()),
         Just("<tool_call>".to_owned()),
         Just("👨‍👩‍👧🇩🇪".to_owned()),
+        "[eao\u{301}\u{308}\u{1100}\u{1161}\u{2581} ]{1,8}",
+        "[useral ]{1,12}",
     ];
     prop::collection::vec(fragment, 0..8).prop_map(|fragments| fragments.concat())
 }
@@ -47,8 +61,25 @@ proptest! {
     fn decoding_gives_the_text_back(text in any_text(), family in 0..9_usize) {
         let tokenizer = &FAMILIES[family];
         let ids = tokenizer.encode(&text);
-        prop_assert_eq!(bytes_of(tokenizer, &ids), text.as_bytes());
+        // Composing does not reach over user-defined tokens.
+        let composed = |text: &str| -> String {
+            text.split("<tool_call>").map(|part| part.nfc().collect()).collect::<Vec<String>>().join("<tool_call>")
+        };
+        let expected = if COMPOSES.contains(&family) { composed(&text) } else { text };
+        prop_assert_eq!(bytes_of(tokenizer, &ids), expected.as_bytes());
         prop_assert!(ids.iter().all(|&id| !tokenizer.is_control(id)));
+    }
+
+    #[test]
+    fn decoding_by_scores_gives_the_text_back_but_for_its_own_space(text in any_text(), adds_space: bool) {
+        let tokenizer = &SENTENCE_PIECE[usize::from(adds_space)];
+        let ids = tokenizer.encode(&text);
+        let space = if adds_space && !text.is_empty() { " " } else { "" };
+        let expected = format!("{space}{}", text.replace('\u{2581}', " "));
+        prop_assert_eq!(bytes_of(tokenizer, &ids), expected.as_bytes());
+        prop_assert!(ids.iter().all(|&id| !tokenizer.is_control(id)));
+        let kinds = ids.iter().map(|&id| tokenizer.kind(id).unwrap()).collect::<Vec<_>>();
+        prop_assert!(!kinds.contains(&TokenKind::Unused));
     }
 
     #[test]
@@ -63,10 +94,15 @@ proptest! {
 
 #[test]
 fn real_vocabularies_give_text_back_but_for_bytes_they_lack() {
-    for name in [common::SMOLLM2, common::QWEN] {
+    for name in [common::SMOLLM2, common::QWEN, common::GEMMA] {
         let Some(path) = common::real_model(name) else { continue };
         let tokenizer = Tokenizer::from_metadata(File::open(&path).unwrap().metadata()).unwrap();
         proptest!(|(text in any_text())| {
+            let text: String = match name {
+                common::QWEN => text.nfc().collect(),
+                common::GEMMA => text.replace('\u{2581}', " "),
+                _ => text,
+            };
             let expected: Vec<u8> =
                 text.bytes().filter(|&byte| tokenizer.byte_token(byte).is_some()).collect();
             let ids = tokenizer.encode(&text);
@@ -142,12 +178,18 @@ fn long_runs_end_in_good_time_and_lose_nothing() {
         for tokenizer in FAMILIES.iter() {
             assert_eq!(bytes_of(tokenizer, &tokenizer.encode(&text)), text.as_bytes());
         }
+        assert_eq!(bytes_of(&SENTENCE_PIECE[0], &SENTENCE_PIECE[0].encode(&text)), text.as_bytes());
     }
 }
 
 /// The synthetic tokenizer's metadata with some entries replaced and some removed.
 fn metadata(replaced: &[(&str, Value)], removed: &[&str]) -> Metadata {
-    let file = common::synthetic(&Settings::default());
+    metadata_of(&Settings::default(), replaced, removed)
+}
+
+/// A synthetic tokenizer's metadata with some entries replaced and some removed.
+fn metadata_of(settings: &Settings, replaced: &[(&str, Value)], removed: &[&str]) -> Metadata {
+    let file = common::synthetic(settings);
     let prefix = "tokenizer.ggml.";
     let mut entries: Vec<(Box<str>, Value)> = file
         .metadata()
@@ -172,7 +214,8 @@ type Case = (Vec<(&'static str, Value)>, Vec<&'static str>, &'static str);
 #[test]
 fn what_does_not_make_a_tokenizer_is_refused_by_name() {
     let cases: Vec<Case> = vec![
-        (vec![("model", Value::String("llama".into()))], vec![], "supported are gpt2"),
+        (vec![("model", Value::String("bert".into()))], vec![], "supported are gpt2"),
+        (vec![("model", Value::String("llama".into()))], vec![], "tokenizer.ggml.scores"),
         (vec![("pre", Value::String("viking".into()))], vec![], "smollm"),
         (vec![], vec!["tokens"], "tokenizer.ggml.tokens"),
         (vec![], vec!["merges"], "tokenizer.ggml.merges"),
@@ -199,4 +242,40 @@ fn a_file_without_kinds_has_its_named_ends_as_control_tokens() {
     let tokenizer = Tokenizer::from_metadata(&metadata(&[], &["token_type"])).unwrap();
     assert!(tokenizer.is_control(tokenizer.eos().unwrap()));
     assert_eq!(tokenizer.control_token("<|im_start|>"), None);
+}
+
+#[test]
+fn what_does_not_make_a_tokenizer_by_scores_is_refused_by_name() {
+    let tokenizer = TokenizerKind::SentencePiece { adds_space: false };
+    let base = Settings { tokenizer, ..Settings::default() };
+    let good = scores_of(&base);
+    let with = |index: usize, value: f32| {
+        let mut scores = good.clone();
+        scores[index] = value;
+        Value::Array(Array::F32(scores))
+    };
+    let cases: Vec<Case> = vec![
+        (vec![], vec!["scores"], "tokenizer.ggml.scores"),
+        (vec![("scores", Value::Array(Array::F32(vec![0.0])))], vec![], "one element for each"),
+        (vec![("scores", Value::Array(Array::F64(vec![0.0; 320])))], vec![], "an array of f32"),
+        (vec![("scores", with(300, f32::NAN))], vec![], "numbers"),
+        (vec![], vec!["token_type"], "256 of the 256 tokens for single bytes"),
+        (vec![("token_type", Value::Array(Array::I32(vec![6; 320])))], vec![], "is marked as a byte"),
+        (vec![("remove_extra_whitespaces", Value::Bool(true))], vec![], "removes spaces"),
+        (vec![("bos_token_id", Value::U32(320))], vec![], "the id of one of 320 tokens"),
+    ];
+    for (replaced, removed, words) in cases {
+        let error =
+            Tokenizer::from_metadata(&metadata_of(&base, &replaced, &removed)).unwrap_err().to_string();
+        assert!(error.contains(words), "{error:?} does not say {words:?}");
+    }
+    for extreme in [f32::INFINITY, f32::NEG_INFINITY, -0.0, f32::MIN_POSITIVE] {
+        let metadata = metadata_of(&base, &[("scores", with(300, extreme))], &[]);
+        let tokenizer = Tokenizer::from_metadata(&metadata).unwrap();
+        assert_eq!(bytes_of(&tokenizer, &tokenizer.encode("hello the user")), b"hello the user");
+    }
+}
+
+fn scores_of(settings: &Settings) -> Vec<f32> {
+    common::synthetic(settings).metadata().floats("tokenizer.ggml.scores").unwrap().to_vec()
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use zlrs_model::gguf::File;
-use zlrs_model::synthetic::Settings;
+use zlrs_model::synthetic::{Settings, TokenizerKind};
 use zlrs_model::tokenizer::Tokenizer;
 
 struct Golden {
@@ -66,4 +66,23 @@ fn smollm2_gives_the_reference_ids() {
 #[test]
 fn qwen_gives_the_reference_ids() {
     real(common::QWEN, "qwen2.jsonl");
+}
+
+#[test]
+fn gemma_gives_the_reference_ids() {
+    real(common::GEMMA, "gemma3.jsonl");
+}
+
+#[test]
+fn merging_by_scores_is_that_of_the_reference() {
+    for (fixture, adds_space) in [("sentence_piece.jsonl", false), ("sentence_piece_prefix.jsonl", true)] {
+        let kind = TokenizerKind::SentencePiece { adds_space };
+        let file = common::synthetic(&Settings { tokenizer: kind, ..Settings::default() });
+        let tokenizer = Tokenizer::from_metadata(file.metadata()).unwrap();
+        let all = read(fixture);
+        assert!(all.len() > 200);
+        for golden in &all {
+            compare(&tokenizer, golden);
+        }
+    }
 }

@@ -204,6 +204,17 @@ impl Metadata {
             })
             .transpose()
     }
+
+    /// The numbers of `key`, stored in single precision.
+    ///
+    /// # Errors
+    /// [`ModelError::MissingKey`], [`ModelError::WrongType`].
+    pub fn floats(&self, key: &str) -> Result<&[f32], ModelError> {
+        match self.get(key).ok_or_else(|| missing(key))? {
+            Value::Array(Array::F32(numbers)) => Ok(numbers),
+            other => Err(wrong_type(key, "an array of f32", other)),
+        }
+    }
 }
 
 fn size(key: &str, value: i64, limit: usize) -> Result<usize, ModelError> {

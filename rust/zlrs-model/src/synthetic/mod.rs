@@ -32,6 +32,18 @@ pub enum Types {
     Mixed,
 }
 
+/// The vocabulary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenizerKind {
+    /// Byte-level BPE.
+    ByteLevel,
+    /// SentencePiece's BPE by scores.
+    SentencePiece {
+        /// Whether texts begin with a space that they do not show.
+        adds_space: bool,
+    },
+}
+
 /// What to make. All widths are multiples of 256, so that every type fits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -57,7 +69,9 @@ pub struct Settings {
     pub context_length: usize,
     /// Whether the embedding serves as head.
     pub tied_head: bool,
-    /// The pre-tokenizer's name.
+    /// Which vocabulary the file has.
+    pub tokenizer: TokenizerKind,
+    /// The pre-tokenizer's name, for byte-level vocabularies.
     pub pre: String,
     /// Whether the file asks for a BOS token before every prompt.
     pub adds_bos: bool,
@@ -86,6 +100,7 @@ impl Default for Settings {
             kv_heads: 2,
             context_length: 2048,
             tied_head: false,
+            tokenizer: TokenizerKind::ByteLevel,
             pre: "gpt-2".into(),
             adds_bos: false,
             chat_template: Some(CHAT_TEMPLATE.into()),
@@ -144,7 +159,13 @@ fn metadata(out: &mut Writer, settings: &Settings) {
     }
     out.entry(format!("{architecture}.attention.layer_norm_rms_epsilon"), Value::F32(1e-6));
     out.entry(format!("{architecture}.rope.freq_base"), Value::F32(10_000.0));
-    for (key, value) in vocabulary::entries(&settings.pre, settings.adds_bos) {
+    let vocabulary = match settings.tokenizer {
+        TokenizerKind::ByteLevel => vocabulary::entries(&settings.pre, settings.adds_bos),
+        TokenizerKind::SentencePiece { adds_space } => {
+            vocabulary::sentence_piece_entries(settings.adds_bos, adds_space)
+        }
+    };
+    for (key, value) in vocabulary {
         out.entry(format!("tokenizer.ggml.{key}"), value);
     }
     if let Some(template) = &settings.chat_template {

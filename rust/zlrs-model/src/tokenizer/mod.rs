@@ -1,12 +1,13 @@
-//! Byte-level BPE from a file's own metadata.
+//! The tokenizer of a file, from its own metadata: byte-level BPE, or SentencePiece's BPE by scores.
 //!
-//! Text is taken as it is: no normalisation, so decoding the ids gives the text back. A byte that the
-//! vocabulary has no token for is left out, as the reference tokenizers do (vocabularies of small models lack
-//! some control bytes).
+//! Decoding the ids gives the text back, but for what a family does to every text as it was trained: Qwen
+//! composes accents (NFC), SentencePiece reads U+2581 as a space and may put one in front, and a byte that a
+//! byte-level vocabulary has no token for is left out (those of small models lack some control bytes).
 
 mod bpe;
 pub(crate) mod byte_level;
 mod pre_tokenizer;
+mod sentence_piece;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
@@ -15,10 +16,9 @@ use std::collections::HashMap;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use self::bpe::Merger;
 use self::pre_tokenizer::PreTokenizer;
 pub use self::vocabulary::TokenKind;
-use self::vocabulary::Vocabulary;
+use self::vocabulary::{Spelling, Vocabulary};
 use crate::ModelError;
 use crate::gguf::Metadata;
 
@@ -38,11 +38,18 @@ impl Segment {
     }
 }
 
+/// How text becomes tokens.
+enum Method {
+    /// Cut into pieces, then merge bytes by rank.
+    ByteLevel { cutter: PreTokenizer, merger: Box<bpe::Merger> },
+    /// Merge characters by score.
+    SentencePiece(sentence_piece::Merger),
+}
+
 /// Turns text into token ids and back.
 pub struct Tokenizer {
     vocabulary: Vocabulary,
-    cutter: PreTokenizer,
-    merger: Merger,
+    method: Method,
     /// Ids of control tokens by text.
     control: HashMap<String, u32>,
     /// Finds user-defined tokens in text, the longest of the leftmost; with their ids.
@@ -64,42 +71,50 @@ impl Tokenizer {
     /// Reads the tokenizer of a model file. About a second for each million tokens and merges.
     ///
     /// # Errors
-    /// [`ModelError::UnsupportedTokenizer`] for other kinds than byte-level BPE and unknown pre-tokenizers;
-    /// [`ModelError::Tokenizer`] for merges that do not fit the vocabulary; errors of the metadata.
+    /// [`ModelError::UnsupportedTokenizer`] for other kinds than byte-level BPE and SentencePiece's BPE, and for
+    /// unknown pre-tokenizers; [`ModelError::Tokenizer`] for merges that do not fit the vocabulary; errors of the
+    /// metadata.
     pub fn from_metadata(metadata: &Metadata) -> Result<Self, ModelError> {
-        let model = metadata.str("tokenizer.ggml.model")?;
-        if model != "gpt2" {
-            return Err(ModelError::UnsupportedTokenizer {
-                key: "tokenizer.ggml.model",
-                given: model.to_owned(),
-                supported: "gpt2 (byte-level BPE)".into(),
-            });
-        }
-        let vocabulary = Vocabulary::read(metadata)?;
-        let pre = metadata.optional_str("tokenizer.ggml.pre")?.unwrap_or("default");
-        let cutter = PreTokenizer::new(pre)?;
-        let merger = Merger::new(metadata, &vocabulary, cutter.ignores_merges)?;
-        let adds_bos = metadata.optional_bool("tokenizer.ggml.add_bos_token")?.unwrap_or(cutter.adds_bos);
+        let (vocabulary, method, adds_bos) = match metadata.str("tokenizer.ggml.model")? {
+            "gpt2" => {
+                let vocabulary = Vocabulary::read(metadata, Spelling::ByteLevel)?;
+                let pre = metadata.optional_str("tokenizer.ggml.pre")?.unwrap_or("default");
+                let cutter = PreTokenizer::new(pre)?;
+                let merger = Box::new(bpe::Merger::new(metadata, &vocabulary, cutter.ignores_merges)?);
+                let adds_bos = cutter.adds_bos;
+                (vocabulary, Method::ByteLevel { cutter, merger }, adds_bos)
+            }
+            "llama" => {
+                let vocabulary = Vocabulary::read(metadata, Spelling::SentencePiece)?;
+                let merger = sentence_piece::Merger::new(metadata, &vocabulary)?;
+                (vocabulary, Method::SentencePiece(merger), true)
+            }
+            other => {
+                return Err(ModelError::UnsupportedTokenizer {
+                    key: "tokenizer.ggml.model",
+                    given: other.to_owned(),
+                    supported: "gpt2 (byte-level BPE) and llama (SentencePiece's BPE)".into(),
+                });
+            }
+        };
+        let adds_bos = metadata.optional_bool("tokenizer.ggml.add_bos_token")?.unwrap_or(adds_bos);
         if adds_bos && vocabulary.bos.is_none() {
             return Err(ModelError::MissingKey { key: "tokenizer.ggml.bos_token_id".into() });
         }
         let of_kind = |wanted: TokenKind| {
-            let tokens = metadata.strings("tokenizer.ggml.tokens")?;
             let vocabulary = &vocabulary;
-            Ok::<_, ModelError>(
-                tokens
-                    .iter()
-                    .zip(0_u32..)
-                    .filter(move |&(text, id)| !text.is_empty() && vocabulary.kind(id) == Some(wanted)),
-            )
+            (0..vocabulary.len() as u32)
+                .filter(move |&id| vocabulary.kind(id) == Some(wanted))
+                .filter_map(|id| Some((std::str::from_utf8(vocabulary.bytes(id)?).ok()?, id)))
+                .filter(|(text, _)| !text.is_empty())
         };
         let mut control = HashMap::new();
-        for (text, id) in of_kind(TokenKind::Control)? {
+        for (text, id) in of_kind(TokenKind::Control) {
             control.entry(text.to_owned()).or_insert(id);
         }
-        let (texts, ids): (Vec<_>, Vec<_>) = of_kind(TokenKind::UserDefined)?.unzip();
+        let (texts, ids): (Vec<_>, Vec<_>) = of_kind(TokenKind::UserDefined).unzip();
         let user_defined = if ids.is_empty() { None } else { Some((automaton(&texts)?, ids)) };
-        Ok(Self { vocabulary, cutter, merger, control, user_defined, adds_bos })
+        Ok(Self { vocabulary, method, control, user_defined, adds_bos })
     }
 
     /// The ids of a text. Never a control token: their texts are taken as plain text. Tokens that the file
@@ -181,7 +196,10 @@ impl Tokenizer {
 
     /// The token of a single byte, if the vocabulary has one.
     pub fn byte_token(&self, byte: u8) -> Option<u32> {
-        self.merger.byte(byte)
+        match &self.method {
+            Method::ByteLevel { merger, .. } => merger.byte(byte),
+            Method::SentencePiece(merger) => Some(merger.byte(byte)),
+        }
     }
 
     /// The id of the control token with that text.
@@ -195,21 +213,32 @@ impl Tokenizer {
     }
 
     fn encode_into(&self, text: &str, ids: &mut Vec<u32>) {
+        match &self.method {
+            Method::ByteLevel { cutter, merger } => self.each_stretch(text, ids, |stretch, ids| {
+                for piece in cutter.split(&cutter.composed(stretch)) {
+                    merger.encode_into(piece, ids);
+                }
+            }),
+            Method::SentencePiece(merger) => {
+                let mut work = sentence_piece::Work::default();
+                self.each_stretch(&merger.spelled(text), ids, |stretch, ids| {
+                    merger.encode_into(&self.vocabulary, stretch, &mut work, ids);
+                });
+            }
+        }
+    }
+
+    /// Appends user-defined tokens where they stand; `encode` appends the stretches between them.
+    fn each_stretch(&self, text: &str, ids: &mut Vec<u32>, mut encode: impl FnMut(&str, &mut Vec<u32>)) {
         let mut position = 0;
         if let Some((automaton, tokens)) = &self.user_defined {
             for found in automaton.find_iter(text) {
-                self.encode_plain(&text[position..found.start()], ids);
+                encode(&text[position..found.start()], ids);
                 ids.push(tokens[found.pattern().as_usize()]);
                 position = found.end();
             }
         }
-        self.encode_plain(&text[position..], ids);
-    }
-
-    fn encode_plain(&self, text: &str, ids: &mut Vec<u32>) {
-        for piece in self.cutter.split(text) {
-            self.merger.encode_into(piece, ids);
-        }
+        encode(&text[position..], ids);
     }
 }
 

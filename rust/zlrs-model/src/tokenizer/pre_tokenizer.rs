@@ -5,7 +5,10 @@
 //! belongs to the word. Here the patterns end in `\s+` and the look-ahead is applied afterwards, so that an
 //! automaton without backtracking finds all pieces in linear time.
 
+use std::borrow::Cow;
+
 use regex::Regex;
+use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
 
 use crate::ModelError;
 
@@ -62,9 +65,11 @@ struct Family {
     ignores_merges: bool,
     /// Whether prompts begin with BOS when the file does not say.
     adds_bos: bool,
+    /// Whether text is brought into Unicode's composed form (NFC) first, as the family was trained.
+    composes: bool,
 }
 
-const FAMILIES: [Family; 9] = [
+const FAMILIES: [Family; 10] = [
     plain(
         &[
             "gpt-2",
@@ -81,8 +86,9 @@ const FAMILIES: [Family; 9] = [
         &[GPT2],
     ),
     plain(&["smollm", "starcoder", "refact", "command-r", "codeshell"], &[SINGLE_DIGITS, GPT2]),
-    plain(&["qwen2", "stablelm2", "deepseek-r1-qwen", "megrez"], &[QWEN2]),
-    plain(&["qwen35"], &[QWEN35]),
+    plain(&["stablelm2", "deepseek-r1-qwen", "megrez"], &[QWEN2]),
+    Family { composes: true, ..plain(&["qwen2"], &[QWEN2]) },
+    Family { composes: true, ..plain(&["qwen35"], &[QWEN35]) },
     plain(&["gpt-4o", "llama4"], &[GPT4O]),
     plain(&["deepseek-v3"], &[TRIPLE_DIGITS, CJK, DEEPSEEK3]),
     plain(&["default"], &[PUNCTUATION, GPT2, NUMBERS, ASCII_TRIPLES]),
@@ -91,12 +97,13 @@ const FAMILIES: [Family; 9] = [
         steps: &[LLAMA3],
         ignores_merges: true,
         adds_bos: true,
+        composes: false,
     },
-    Family { names: &["tekken"], steps: &[TEKKEN], ignores_merges: true, adds_bos: true },
+    Family { names: &["tekken"], steps: &[TEKKEN], ignores_merges: true, adds_bos: true, composes: false },
 ];
 
 const fn plain(names: &'static [&'static str], steps: &'static [Step]) -> Family {
-    Family { names, steps, ignores_merges: false, adds_bos: false }
+    Family { names, steps, ignores_merges: false, adds_bos: false, composes: false }
 }
 
 struct Step {
@@ -119,6 +126,7 @@ pub(super) struct PreTokenizer {
     steps: Vec<(Regex, Option<LineEnds>)>,
     pub(super) ignores_merges: bool,
     pub(super) adds_bos: bool,
+    pub(super) composes: bool,
 }
 
 impl PreTokenizer {
@@ -142,7 +150,16 @@ impl PreTokenizer {
             .map(|step| Ok((Regex::new(step.pattern)?, step.trims_space)))
             .collect::<Result<_, regex::Error>>()
             .map_err(|error| ModelError::Tokenizer { what: error.to_string() })?;
-        Ok(Self { steps, ignores_merges: family.ignores_merges, adds_bos: family.adds_bos })
+        let Family { ignores_merges, adds_bos, composes, .. } = *family;
+        Ok(Self { steps, ignores_merges, adds_bos, composes })
+    }
+
+    /// The text in the form the family was trained on. O(n), and nothing for ASCII.
+    pub(super) fn composed<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if !self.composes || text.is_ascii() || is_nfc_quick(text.chars()) == IsNormalized::Yes {
+            return Cow::Borrowed(text);
+        }
+        Cow::Owned(text.nfc().collect())
     }
 
     /// The pieces of `text` in order; together they are `text`. Linear time.

@@ -4,6 +4,7 @@ use crate::ModelError;
 use crate::gguf::{Metadata, Strings};
 
 use super::byte_level;
+use super::sentence_piece::SPACE;
 
 /// Most tokens.
 const MAX_TOKENS: u64 = 1 << 22;
@@ -17,21 +18,58 @@ pub enum TokenKind {
     Control,
     /// Text with an id of its own, found before merging.
     UserDefined,
+    /// One byte of a text that no other token covers.
+    Byte,
     /// Never made and never sampled on purpose.
     Unused,
 }
 
 impl TokenKind {
-    fn from_number(number: i64) -> Option<Self> {
+    fn from_number(number: i64, spelling: Spelling) -> Option<Self> {
         Some(match number {
-            // Kind 6 is a byte of tokenizers that fall back to bytes; in a byte-level one it is plain text.
-            1 | 6 => Self::Normal,
+            1 => Self::Normal,
+            // In a byte-level vocabulary a byte is plain text.
+            6 if spelling == Spelling::ByteLevel => Self::Normal,
+            6 => Self::Byte,
             // Kind 2 is the "unknown" token.
             2 | 3 => Self::Control,
             4 => Self::UserDefined,
             0 | 5 => Self::Unused,
             _ => return None,
         })
+    }
+}
+
+/// How a vocabulary writes its tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spelling {
+    /// Every byte as a character of its own.
+    ByteLevel,
+    /// As text with U+2581 for spaces, and bytes as `<0x00>`.
+    SentencePiece,
+}
+
+impl Spelling {
+    /// Appends the bytes that a token of text stands for.
+    fn decode(self, kind: TokenKind, text: &str, bytes: &mut Vec<u8>) -> Result<(), ModelError> {
+        match (self, kind) {
+            (Self::ByteLevel, TokenKind::Normal) => match byte_level::decode(text) {
+                Some(decoded) => bytes.extend(decoded),
+                None => bytes.extend(text.as_bytes()),
+            },
+            (Self::SentencePiece, TokenKind::Byte) => {
+                let hex = text.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
+                let byte = hex.filter(|hex| hex.len() == 2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+                bytes.push(byte.ok_or_else(|| ModelError::Tokenizer {
+                    what: format!("{text:?} is marked as a byte, which is written as <0x00> to <0xFF>"),
+                })?);
+            }
+            (Self::SentencePiece, TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused) => {
+                bytes.extend(text.replace(SPACE, " ").as_bytes());
+            }
+            _ => bytes.extend(text.as_bytes()),
+        }
+        Ok(())
     }
 }
 
@@ -69,7 +107,7 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    pub(super) fn read(metadata: &Metadata) -> Result<Self, ModelError> {
+    pub(super) fn read(metadata: &Metadata, spelling: Spelling) -> Result<Self, ModelError> {
         let tokens = metadata.strings("tokenizer.ggml.tokens")?;
         if tokens.len() as u64 > MAX_TOKENS {
             return Err(ModelError::limit("the number of tokens", tokens.len() as u64, MAX_TOKENS));
@@ -78,7 +116,7 @@ impl Vocabulary {
         let bos = id("tokenizer.ggml.bos_token_id")?;
         let eos = id("tokenizer.ggml.eos_token_id")?;
         let ends_named = [eos, id("tokenizer.ggml.eot_token_id")?, id("tokenizer.ggml.eom_token_id")?];
-        let kinds = kinds(metadata, tokens, &[bos, ends_named[0], ends_named[1], ends_named[2]])?;
+        let kinds = kinds(metadata, tokens, &[bos, ends_named[0], ends_named[1], ends_named[2]], spelling)?;
         let mut vocabulary = Self {
             bytes: Vec::new(),
             ends: Vec::with_capacity(tokens.len()),
@@ -89,10 +127,7 @@ impl Vocabulary {
         };
         for (index, text) in tokens.iter().enumerate() {
             let kind = vocabulary.kinds[index];
-            match byte_level::decode(text).filter(|_| kind == TokenKind::Normal) {
-                Some(bytes) => vocabulary.bytes.extend(bytes),
-                None => vocabulary.bytes.extend(text.as_bytes()),
-            }
+            spelling.decode(kind, text, &mut vocabulary.bytes)?;
             vocabulary.ends.push(vocabulary.bytes.len() as u32);
             let known = kind == TokenKind::Control && END_TEXTS.contains(&text);
             vocabulary.is_end.push(known || ends_named.contains(&Some(index as u32)));
@@ -130,7 +165,12 @@ fn token_id(metadata: &Metadata, key: &str, tokens: usize) -> Result<Option<u32>
 }
 
 /// The kind of each token. Without kinds in the file, the tokens it names as BOS and ends are control tokens.
-fn kinds(metadata: &Metadata, tokens: &Strings, named: &[Option<u32>]) -> Result<Vec<TokenKind>, ModelError> {
+fn kinds(
+    metadata: &Metadata,
+    tokens: &Strings,
+    named: &[Option<u32>],
+    spelling: Spelling,
+) -> Result<Vec<TokenKind>, ModelError> {
     let key = "tokenizer.ggml.token_type";
     let Some(numbers) = metadata.optional_integers(key)? else {
         let kind = |index| if named.contains(&Some(index)) { TokenKind::Control } else { TokenKind::Normal };
@@ -147,7 +187,7 @@ fn kinds(metadata: &Metadata, tokens: &Strings, named: &[Option<u32>]) -> Result
     numbers
         .iter()
         .map(|&number| {
-            TokenKind::from_number(number)
+            TokenKind::from_number(number, spelling)
                 .ok_or_else(|| ModelError::bad_value(key, number, "elements of 0 to 6"))
         })
         .collect()

@@ -11,6 +11,7 @@ use zlrs_model::synthetic::{Settings, model};
 
 pub const SMOLLM2: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 pub const QWEN: &str = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
+pub const GEMMA: &str = "gemma-3-270m-q4_k_m.gguf";
 
 /// A file with these bytes, gone when the handle is dropped.
 pub fn file_of(bytes: &[u8]) -> tempfile::NamedTempFile {
