@@ -6,7 +6,7 @@ TEST_MODEL := smollm2-135m-instruct-q4_1
 DEMO_MODEL ?= qwen2.5-coder-0.5b-instruct-q4_k_m
 BENCH_MODELS = smollm2-135m-instruct-q4_1 $(DEMO_MODEL) qwen2.5-coder-1.5b-instruct-q4_k_m gemma-3-270m-q4_k_m
 
-.PHONY: help setup run test test-rust test-python lint format bench bench-proxy bench-graph bench-engine bench-serve bench-sessions docs wheel exactness conformance clean
+.PHONY: help setup run test test-rust test-python lint format bench bench-proxy bench-graph bench-engine bench-quality bench-serve bench-sessions docs wheel exactness conformance clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | column -t -s '|'
@@ -43,7 +43,7 @@ format:  ## Format everything
 
 bench:  ## Every benchmark in its quick form, written to docs/benchmarks/ (nothing else should run)
 	@$(MAKE) --no-print-directory bench-engine QUICK=1
-	@$(MAKE) --no-print-directory bench-serve bench-sessions bench-proxy bench-graph
+	@$(MAKE) --no-print-directory bench-quality bench-serve bench-sessions bench-proxy bench-graph
 
 bench-proxy: setup  ## The sidecar beside a bare relay, LiteLLM and Portkey (SOAK=20 adds a soak of 20 minutes)
 	@$(BIN)/python benches/sidecar.py $(if $(SOAK),--soak $(SOAK))
@@ -51,6 +51,10 @@ bench-proxy: setup  ## The sidecar beside a bare relay, LiteLLM and Portkey (SOA
 bench-engine: setup  ## The engine beside llama.cpp, mistral.rs, candle (QUICK=1: ten minutes, else over an hour)
 	@for model in $(BENCH_MODELS); do $(BIN)/zlrs models pull $$model || exit 1; done
 	@cd benches && ../$(BIN)/python -m engine $(if $(QUICK),--quick)
+
+bench-quality: setup  ## Perplexity and divergence beside llama.cpp's on the same files (fifteen minutes)
+	@for model in $(BENCH_MODELS); do $(BIN)/zlrs models pull $$model || exit 1; done
+	@cd benches && ../$(BIN)/python -m engine.quality
 
 bench-serve: setup  ## A shared prefix warm and cold, and many clients beside llama-server (ten minutes)
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)

@@ -19,7 +19,7 @@ from zlrs.models.store import home
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = home() / "peers"
-LLAMA_TARGETS = ("llama-bench", "llama-batched-bench")
+LLAMA_TARGETS = ("llama-bench", "llama-batched-bench", "llama-perplexity", "llama-quantize")
 LLAMA_OPTIONS = (
     "-DCMAKE_BUILD_TYPE=Release",
     "-DGGML_NATIVE=ON",
@@ -85,7 +85,7 @@ def _wheel_programs() -> Path | None:
 
 
 def _build_llama_cpp() -> Path:
-    """Build the two benchmark programs from the source package; some minutes, once."""
+    """Build the programs from the source package; some minutes, once."""
     build = FOLDER / "llama.cpp-build"
     programs = build / "bin"
     if all((programs / target).exists() for target in LLAMA_TARGETS):

@@ -37,8 +37,8 @@ class Run:
     facts: dict[str, object] = field(default_factory=dict)
 
 
-def measure(command: list[str], threads: int) -> tuple[str, float, int]:
-    """Output, seconds and peak memory of a process."""
+def measure(command: list[str], threads: int, *, with_errors: bool = False) -> tuple[str, float, int]:
+    """Output (with what went to standard error, if asked for), seconds and peak memory of a process."""
     environment = {**os.environ, "RAYON_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
@@ -61,7 +61,7 @@ def measure(command: list[str], threads: int) -> tuple[str, float, int]:
     if process.returncode:
         last = complaint.strip().splitlines()[-1:] or ["no message"]
         raise RunError(f"exit status {process.returncode}: {last[0]}")
-    return text, seconds, usage.ru_maxrss * 1024
+    return text + complaint if with_errors else text, seconds, usage.ru_maxrss * 1024
 
 
 def ours(program: str, model: Path, threads: int, tests: list[str]) -> Run:

@@ -24,6 +24,7 @@ __all__ = [
     "error_classes",
     "header_names",
     "mask_personal",
+    "perplexity",
     "reasons",
     "repeat_decision",
     "text_names",
@@ -104,6 +105,32 @@ class Tokenizer:
 
     def count(self, text: str) -> int:
         """How many tokens a text has."""
+
+def perplexity(
+    path: str | PathLike[str],
+    text: str,
+    *,
+    threads: int | None = None,
+    window_tokens: int = 512,
+    windows: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, int | float]:
+    """How well a model predicts a text; windows are scored in their second half.
+
+    Args:
+        path: A GGUF file.
+        text: At least one window of it.
+        threads: Those that compute; absent, as many as the process may use.
+        window_tokens: Tokens of a window.
+        windows: At most this many; absent, all that the text fills.
+        progress: Called with windows done and in all.
+
+    Returns:
+        perplexity and its standard error, mean_loss, scored_tokens, windows.
+
+    Raises:
+        CoreError: For the file (`model_…`), an option out of range or a short text (`configuration_error`).
+    """
 
 def verify_audit(path: str | PathLike[str], key: str | None = None) -> dict[str, int]:
     """Check a chain of the audit log.

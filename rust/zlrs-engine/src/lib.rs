@@ -12,6 +12,7 @@ pub mod cpu;
 mod engine;
 mod error;
 pub mod kv;
+pub mod perplexity;
 pub mod plan;
 pub mod prefix;
 pub mod sampling;

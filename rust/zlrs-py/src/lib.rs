@@ -9,6 +9,7 @@ mod generation;
 mod graph;
 mod graph_files;
 mod patterns;
+mod perplexity;
 mod session;
 mod text;
 mod tokenizer;
@@ -35,6 +36,8 @@ mod _core {
     use super::graph_files::{PyGraphFiles, repeat_decision};
     #[pymodule_export]
     use super::patterns::PyPatterns;
+    #[pymodule_export]
+    use super::perplexity::perplexity;
     #[pymodule_export]
     use super::session::{PyPin, RestoredState};
     #[pymodule_export]

@@ -13,11 +13,12 @@ use std::time::Instant;
 
 use candle_core::quantized::gguf_file::Content;
 use candle_core::{Device, Error, Tensor};
-use candle_transformers::models::{quantized_llama, quantized_qwen2};
+use candle_transformers::models::{quantized_gemma3, quantized_llama, quantized_qwen2};
 
 enum Model {
     Llama(quantized_llama::ModelWeights),
     Qwen2(quantized_qwen2::ModelWeights),
+    Gemma3(quantized_gemma3::ModelWeights),
 }
 
 impl Model {
@@ -26,6 +27,7 @@ impl Model {
         match self {
             Self::Llama(model) => model.forward(&input, position)?,
             Self::Qwen2(model) => model.forward(&input, position)?,
+            Self::Gemma3(model) => model.forward(&input, position)?,
         };
         Ok(())
     }
@@ -47,6 +49,9 @@ fn main() -> Result<(), Error> {
         }
         "qwen2" => {
             Model::Qwen2(quantized_qwen2::ModelWeights::from_gguf(content, &mut reader, &Device::Cpu)?)
+        }
+        "gemma3" => {
+            Model::Gemma3(quantized_gemma3::ModelWeights::from_gguf(content, &mut reader, &Device::Cpu)?)
         }
         other => panic!("no candle model for architecture {other:?}"),
     };

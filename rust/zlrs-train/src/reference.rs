@@ -1,4 +1,4 @@
-//! Logits of a GGUF model computed by candle's own quantised implementation.
+//! Logits of a GGUF model computed by candle's own implementation: quantised, for Gemma 3 in single precision.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -6,8 +6,10 @@ use std::path::Path;
 
 use candle_core::quantized::gguf_file;
 use candle_core::{Device, Tensor};
-use candle_transformers::models::{quantized_llama, quantized_qwen2};
+use candle_transformers::models::{gemma3 as candle_gemma3, quantized_llama, quantized_qwen2};
 use thiserror::Error;
+
+use crate::gemma3;
 
 /// Why a reference could not be built or run.
 #[derive(Debug, Error)]
@@ -25,7 +27,7 @@ pub enum ReferenceError {
     #[error("candle: {0}")]
     Candle(#[from] candle_core::Error),
     /// There is no reference for this architecture.
-    #[error("no candle reference for architecture {given:?}; there is one for llama and qwen2")]
+    #[error("no candle reference for architecture {given:?}; there is one for llama, qwen2 and gemma3")]
     Architecture {
         /// What the file says.
         given: String,
@@ -35,6 +37,7 @@ pub enum ReferenceError {
 enum Model {
     Llama(Box<quantized_llama::ModelWeights>),
     Qwen2(Box<quantized_qwen2::ModelWeights>),
+    Gemma3(Box<candle_gemma3::Model>),
 }
 
 /// A model held by candle, on the CPU.
@@ -44,7 +47,8 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Reads a GGUF file of architecture llama or qwen2; memory is about the size of the file.
+    /// Reads a GGUF file of architecture llama, qwen2 or gemma3; memory is about the size of the file,
+    /// for gemma3 four bytes a weight.
     ///
     /// # Errors
     /// [`ReferenceError`] when the file cannot be opened, is refused by candle, or has another architecture.
@@ -71,6 +75,7 @@ impl Reference {
                 &mut reader,
                 &device,
             )?)),
+            "gemma3" => Model::Gemma3(Box::new(gemma3::load(&content, &mut reader, &device)?)),
             _ => return Err(ReferenceError::Architecture { given: architecture }),
         };
         Ok(Self { model, device })
@@ -86,6 +91,7 @@ impl Reference {
         match &mut self.model {
             Model::Llama(model) => model.clear_kv_cache(),
             Model::Qwen2(model) => model.clear_kv_cache(),
+            Model::Gemma3(model) => model.clear_kv_cache(),
         }
         ids.iter()
             .enumerate()
@@ -94,6 +100,7 @@ impl Reference {
                 let output = match &mut self.model {
                     Model::Llama(model) => model.forward(&input, position)?,
                     Model::Qwen2(model) => model.forward(&input, position)?,
+                    Model::Gemma3(model) => model.forward(&input, position)?,
                 };
                 Ok(output.flatten_all()?.to_vec1::<f32>()?)
             })

@@ -1,4 +1,5 @@
-//! The engine's logits against candle's own quantised implementation, on real models and real prompts.
+//! The engine's logits against candle's own implementation (quantised; for Gemma 3 in single precision), on real
+//! models and real prompts.
 //!
 //! Both quantise activations, differently (candle rounds a block's scale to f16, we keep f32), so logits differ
 //! a little and the argmax may differ where two tokens are close. The bound: wherever candle's margin between
@@ -18,7 +19,7 @@ use zlrs_engine::plan::{Plan, Row};
 use zlrs_kernels::{Isa, Pool};
 use zlrs_model::decoder::Decoder;
 use zlrs_model::gguf::File;
-use zlrs_model::tokenizer::Tokenizer;
+use zlrs_model::tokenizer::{Segment, Tokenizer};
 use zlrs_model::weights::Weights;
 use zlrs_train::reference::Reference;
 
@@ -129,7 +130,8 @@ fn check(name: &str) {
     };
     let file = File::open(&path).unwrap();
     let tokenizer = Tokenizer::from_metadata(file.metadata()).unwrap();
-    let prompts: Vec<Vec<u32>> = PROMPTS.iter().map(|text| tokenizer.encode(text)).collect();
+    let prompts: Vec<Vec<u32>> =
+        PROMPTS.iter().map(|text| tokenizer.encode_prompt(&[Segment::text(*text)])).collect();
     let ours = engine_logits(&file, &prompts);
     let mut reference = Reference::open(&path).unwrap();
     for (index, ids) in prompts.iter().enumerate() {
@@ -158,4 +160,9 @@ fn smollm2_agrees_with_candle() {
 #[test]
 fn qwen_agrees_with_candle() {
     check("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf");
+}
+
+#[test]
+fn gemma_agrees_with_candle() {
+    check("gemma-3-270m-q4_k_m.gguf");
 }
