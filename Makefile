@@ -64,8 +64,8 @@ bench-sessions: setup  ## A session's second turn, and a question computed while
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)
 	@$(BIN)/python benches/sessions.py --model $(DEMO_MODEL)
 
-bench-graph: setup  ## Figures of the decision graph over replayed traffic (some minutes; nothing else should run)
-	@$(BIN)/python benches/graph.py
+bench-graph: setup  ## Figures of the decision graph over replayed traffic beside GPTCache and cachellm (twenty minutes; nothing else should run)
+	@cd benches && ../$(BIN)/python -m graph
 
 docs: setup  ## Regenerate the reference pages
 	@$(BIN)/python scripts/generate_docs.py
@@ -85,6 +85,7 @@ exactness: setup  ## The long suites of exactness (tier T2)
 conformance: setup  ## The long suites of the two protocols (tier T2)
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)
 	@$(BIN)/python -m pytest -q -m t2 tests/conformance tests/faults
+	@cargo test --release --locked --quiet -p zlrs-store -- --ignored
 
 clean:  ## Remove everything that was built here
 	@rm -rf target .venv dist python/zlrs/_core*.so

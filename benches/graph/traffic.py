@@ -13,20 +13,74 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
-FAMILIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("When was order {n} shipped?", "Order {n} was shipped on {date}.", ("When did order {n} go out?",)),
-    ("When was order {n} paid?", "Order {n} was paid on {date}.", ("On which date was order {n} paid?",)),
-    ("When was order {n} not shipped?", "Order {n} was held back on {date}.", ()),
-    ("What is in order {n}?", "Order {n} contains {count} books.", ("Which items does order {n} contain?",)),
-    ("What is the total of order {n}?", "The total of order {n} is {money}.", ("How much is order {n}?",)),
-    ("What is the total of invoice {n}?", "The total of invoice {n} is {money}.", ()),
-    ("Who is the contact for ticket {n}?", "The contact for ticket {n} is {person}.", ()),
-    ("Who closed ticket {n}?", "Ticket {n} was closed by {person}.", ("Which colleague closed ticket {n}?",)),
-    ("How many days does a return of order {n} take?", "A return of order {n} takes {count} days.", ()),
-    ("How long is the warranty of item {n}?", "The warranty of item {n} is {count} months.", ()),
-    ("Can I return item {n}?", "Item {n} can be returned until {date}.", ()),
-    ("Can I cancel order {n}?", "Order {n} can be cancelled until {date}.", ()),
-)  # fmt: skip
+
+class Family(NamedTuple):
+    """A kind of question: usual wording, true answer, other wordings, what the truth depends on."""
+
+    text: str
+    answer: str
+    others: tuple[str, ...] = ()
+    by_tier: bool = False
+    """Whether the answer depends on the customer's tier, a fact beside the question."""
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family(
+        "When was order {n} shipped?", "Order {n} was shipped on {date}.", ("When did order {n} go out?",)
+    ),
+    Family(
+        "When was order {n} paid?", "Order {n} was paid on {date}.", ("On which date was order {n} paid?",)
+    ),
+    Family("When was order {n} not shipped?", "Order {n} was held back on {date}."),
+    Family(
+        "What is in order {n}?", "Order {n} contains {count} books.", ("Which items does order {n} contain?",)
+    ),
+    Family(
+        "What is the total of order {n}?", "The total of order {n} is {money}.", ("How much is order {n}?",)
+    ),
+    Family("What is the total of invoice {n}?", "The total of invoice {n} is {money}."),
+    Family("Who is the contact for ticket {n}?", "The contact for ticket {n} is {person}."),
+    Family(
+        "Who closed ticket {n}?",
+        "Ticket {n} was closed by {person}.",
+        ("Which colleague closed ticket {n}?",),
+    ),
+    Family("How many days does a return of order {n} take?", "A return of order {n} takes {count} days."),
+    Family("How long is the warranty of item {n}?", "The warranty of item {n} is {count} months."),
+    Family("Can I return item {n}?", "Item {n} can be returned until {date}."),
+    Family("Can I cancel order {n}?", "Order {n} can be cancelled until {date}."),
+    Family("When did {name} place the first order?", "{name} placed the first order on {date}."),
+    Family("Which discount does item {n} have?", "The discount on item {n} is {count} percent.", (), True),
+)
+FIRST_NAMES = (
+    "Ada",
+    "Boris",
+    "Chen",
+    "Dana",
+    "Elif",
+    "Farid",
+    "Gita",
+    "Hugo",
+    "Ines",
+    "Jonas",
+    "Kira",
+    "Liam",
+)
+LAST_NAMES = (
+    "Novak",
+    "Lindt",
+    "Wei",
+    "Okafor",
+    "Kaya",
+    "Rahimi",
+    "Rao",
+    "Brandt",
+    "Costa",
+    "Berg",
+    "Sato",
+    "Moreau",
+)
+TIERS = ("basic", "gold")
 PEOPLE = (
     "Ada Novak",
     "Boris Lindt",
@@ -39,6 +93,7 @@ PEOPLE = (
 )
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October")
 COURTESY = " Let me know if you need anything else."
+USUAL_MS, SLOW_MS = 1000.0, 10_000.0
 REFUSAL = "I'm sorry, but I can't help with that."
 
 
@@ -47,6 +102,7 @@ class Question(NamedTuple):
 
     family: int
     number: int
+    tier: str = "basic"
 
 
 class Ask(NamedTuple):
@@ -67,6 +123,8 @@ class Faults:
     refusing: float = 0.0
     failing: float = 0.002
     reworded: float = 0.05
+    slow: float = 0.01
+    """Answers that take ten times as long."""
 
 
 @dataclass
@@ -77,6 +135,8 @@ class Upstream:
     faults: Faults
     epochs: dict[Question, int] = field(default_factory=dict)
     calls: int = 0
+    milliseconds: float = 0.0
+    """Time the calls would have taken: a second each, ten for the slow ones."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 - a simulation
@@ -89,18 +149,19 @@ class Upstream:
         """Status and body of one call."""
         self.calls += 1
         draw, faults = self._random.random(), self.faults
+        self.milliseconds += SLOW_MS if self._random.random() < faults.slow else USUAL_MS
         text = self.truth(question)
         if (draw := draw - faults.failing) < 0:
             return 529, b'{"type":"error","error":{"type":"overloaded_error","message":"busy"}}'
         if (draw := draw - faults.truncated) < 0:
-            return 200, _body(text[: len(text) // 2], "max_tokens")
+            return 200, body_of(text[: len(text) // 2], "max_tokens")
         if (draw := draw - faults.refusing) < 0:
-            return 200, _body(REFUSAL, "end_turn")
+            return 200, body_of(REFUSAL, "end_turn")
         if (draw := draw - faults.wrong) < 0:
-            return 200, _body(_answer(question, 1_000_000 + self.calls), "end_turn")
+            return 200, body_of(_answer(question, 1_000_000 + self.calls), "end_turn")
         if draw - faults.reworded < 0:
-            return 200, _body(text + COURTESY, "end_turn")
-        return 200, _body(text, "end_turn")
+            return 200, body_of(text + COURTESY, "end_turn")
+        return 200, body_of(text, "end_turn")
 
 
 def says(text: str, truth: str) -> bool:
@@ -111,9 +172,30 @@ def says(text: str, truth: str) -> bool:
 def traffic(count: int, questions: int, seed: int) -> list[Ask]:
     """Asks whose questions follow Zipf's law with exponent 1, each in a wording drawn for it."""
     rng = random.Random(seed)  # noqa: S311 - a simulation
-    table = [Question(rng.randrange(len(FAMILIES)), 1000 + index) for index in range(questions)]
+    table = [_question(index, rng) for index in range(questions)]
     weights = list(accumulate(1 / (rank + 1) for rank in range(questions)))
     return [_worded(question, rng) for question in rng.choices(table, cum_weights=weights, k=count)]
+
+
+def _question(index: int, rng: random.Random) -> Question:
+    family = rng.randrange(len(FAMILIES))
+    tier = rng.choice(TIERS) if FAMILIES[family].by_tier else TIERS[0]
+    # Two customers in the two tiers ask about one item.
+    return Question(family, 1000 + (index // 2 * 2 if FAMILIES[family].by_tier else index), tier)
+
+
+def usual(question: Question) -> Ask:
+    """The question in its usual wording."""
+    form = FAMILIES[question.family].text
+    return Ask(question, form.format(n=question.number, name=name(question.number)), form)
+
+
+def name(number: int) -> str:
+    """The customer of a number."""
+    first, last = number % len(FIRST_NAMES), number // len(FIRST_NAMES) % len(LAST_NAMES)
+    rest = number // (len(FIRST_NAMES) * len(LAST_NAMES))
+    middle = f"{chr(ord('A') + rest // 26 % 26)}. {chr(ord('A') + rest % 26)}."
+    return f"{FIRST_NAMES[first]} {middle} {LAST_NAMES[last]}"
 
 
 def request(ask: Ask, tenant: str = "bench") -> tuple[str, str, str, list[tuple[bytes, bytes]], bytes, str]:
@@ -125,16 +207,18 @@ def request(ask: Ask, tenant: str = "bench") -> tuple[str, str, str, list[tuple[
         "system": "You are the support assistant of a bookshop.",
         "messages": [{"role": "user", "content": ask.text}],
     }
-    headers = [(b"x-api-key", tenant.encode()), (b"content-type", b"application/json")]
+    # The tier is a header of the request, and so part of its scope.
+    tier = (b"x-customer-tier", ask.question.tier.encode())
+    headers = [(b"x-api-key", tenant.encode()), (b"content-type", b"application/json"), tier]
     return "POST", "/v1/messages", "", headers, json.dumps(body).encode(), "table"
 
 
 def _worded(question: Question, rng: random.Random) -> Ask:
-    first, _, others = FAMILIES[question.family]
+    first, _, others, _ = FAMILIES[question.family]
     form = first
     if others and rng.random() < 0.1:
         form = rng.choice(others)
-    text = form.format(n=question.number)
+    text = form.format(n=question.number, name=name(question.number))
     if rng.random() < 0.25:
         text = text.removesuffix("?")
     if rng.random() < 0.25:
@@ -149,10 +233,11 @@ def _worded(question: Question, rng: random.Random) -> Ask:
 
 
 def _answer(question: Question, epoch: int) -> str:
-    digest = hashlib.sha256(f"{question.family} {question.number} {epoch}".encode()).digest()
+    digest = hashlib.sha256(f"{question.family} {question.number} {question.tier} {epoch}".encode()).digest()
     pick = int.from_bytes(digest[:4], "little")
-    return FAMILIES[question.family][1].format(
+    return FAMILIES[question.family].answer.format(
         n=question.number,
+        name=name(question.number),
         date=f"{pick % 28 + 1} {MONTHS[pick // 28 % len(MONTHS)]}",
         count=pick % 88 + 2,
         money=f"{pick % 90_000 / 100 + 1:.2f} EUR",
@@ -160,7 +245,8 @@ def _answer(question: Question, epoch: int) -> str:
     )
 
 
-def _body(text: str, stop_reason: str) -> bytes:
+def body_of(text: str, stop_reason: str) -> bytes:
+    """A Messages answer."""
     return json.dumps(
         {
             "id": "msg_table", "type": "message", "role": "assistant", "model": "table-1",

@@ -65,7 +65,7 @@ class Decider:
         seconds: How long to wait for the graph. Past it, and past `QUEUE_LIMIT`, upstream is asked.
     """
 
-    QUEUE_LIMIT = 256
+    QUEUE_LIMIT = 1024
 
     def __init__(self, keeper: Keeper, clock: Clock, decoded_limit: int, seconds: float) -> None:
         self._keeper = keeper

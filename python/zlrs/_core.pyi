@@ -412,7 +412,12 @@ class Finished:
 class Graph:
     """A decision graph. Safe to use from several threads; not after a fork."""
 
-    def __new__(cls, path: str | PathLike[str] | None, settings: bytes) -> Graph:
+    def __new__(
+        cls,
+        path: str | PathLike[str] | None,
+        settings: bytes,
+        remote: tuple[list[str], bool, int, str, str | None, str | None] | None = None,
+    ) -> Graph:
         """Open the graph of a directory, or one in memory.
 
         A store that cannot be used is no error: the graph is then in bypass and `state` says why.
@@ -421,6 +426,7 @@ class Graph:
             path: A directory of the graph's own; None keeps everything in memory.
             settings: One JSON object, as `zlrs.graph.GraphSettings` makes it. Raises `CoreError`
                 (`configuration_error`) for unknown keys and values out of range.
+            remote: Addresses, Cluster or not, deadline in milliseconds, prefix, user, password.
         """
 
     def decide(
@@ -488,6 +494,9 @@ class Graph:
 
         `changes` is JSON without any text of the request; ValueError when it is not JSON.
         """
+
+    def import_entry(self, line: str, trusted: str, now_ms: int) -> str:
+        """Takes in a line of an export that `trusted` has signed: `stored`, or why not."""
 
     def purge(self, what: str = "all", which: str = "") -> int:
         """Remove entries; returns how many.
@@ -584,6 +593,9 @@ class GraphFiles:
 
     def public_key(self) -> str:
         """The key that entries and chains are signed with, 64 hexadecimal digits."""
+
+    def export(self) -> list[str]:
+        """Every entry with its answer, one JSON text each."""
 
     def entries(self, prefix: str, limit: int) -> str:
         """Entries whose key, node, scope or tenant begins with these digits, oldest first: a JSON array."""

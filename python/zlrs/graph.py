@@ -35,7 +35,7 @@ import msgspec
 from msgspec import Meta
 
 from zlrs import _core
-from zlrs.errors import from_core
+from zlrs.errors import ConfigurationError, from_core
 from zlrs.graph_files import GraphFiles, StoredEntry, VerifyReport, repeat
 from zlrs.graph_types import Decision, Graph, Pool, PoolClass, PoolEvidence, PoolProgress
 
@@ -98,6 +98,9 @@ class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Literal["off", "shadow", "bounded"],
         Meta(description="other wordings by the canonical rules: not used, compared, or served once proven"),
     ] = "shadow"
+    built_in_patterns: Annotated[
+        bool, Meta(description="orders, invoices, tickets, phones, … are values of a form")
+    ] = True
     preset: Annotated[
         Literal["strict", "standard", "trial"],
         Meta(description="wrong answers per hit that are accepted: 0.1 %, 0.5 %, 1 %"),
@@ -113,7 +116,26 @@ class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = 3600
 
 
-PurgeBy = Literal["all", "tenant", "scope", "node", "entry", "written_before", "expired"]
+class RemoteStore(msgspec.Struct, frozen=True, kw_only=True):
+    """A Redis or Valkey that several machines share, behind the store of each."""
+
+    addresses: list[str]
+    """`redis://HOST:PORT/`, without a password; of a Cluster, some of its nodes."""
+    is_cluster: bool = False
+    deadline_ms: int = 25
+    """Longest a lookup there may take; past it a miss."""
+    prefix: str = "zlrs"
+    """Begins every name there."""
+    username: str | None = None
+    password: str | None = None
+
+    def __repr__(self) -> str:
+        return f"RemoteStore({self.addresses}, is_cluster={self.is_cluster})"
+
+
+PurgeBy = Literal[
+    "all", "tenant", "scope", "node", "entry", "model", "entity", "factor", "written_before", "expired"
+]
 
 
 class DecisionGraph:
@@ -124,15 +146,31 @@ class DecisionGraph:
     Args:
         path: A directory of the graph's own, made with mode 0700; None keeps everything in memory.
         settings: See `GraphSettings`.
+        remote: A Redis or Valkey behind the store. Machines that share one share the key file `graph.key`.
 
     Raises:
         ConfigurationError: A setting is out of its range.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, settings: GraphSettings | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        settings: GraphSettings | None = None,
+        remote: RemoteStore | None = None,
+    ) -> None:
         self.settings = settings or GraphSettings()
+        given = None
+        if remote is not None:
+            given = (
+                remote.addresses,
+                remote.is_cluster,
+                remote.deadline_ms,
+                remote.prefix,
+                remote.username,
+                remote.password,
+            )
         try:
-            self._core = _core.Graph(path, msgspec.json.encode(self.settings))
+            self._core = _core.Graph(path, msgspec.json.encode(self.settings), given)
         except _core.CoreError as error:
             raise from_core(error) from None
 
@@ -155,7 +193,21 @@ class DecisionGraph:
             canonical=section.canonical,
             preset=section.preset,
         )
-        return cls(None if path == MEMORY else path, settings)
+        remote = None
+        if section.remote:
+            variable = section.remote_password_env
+            password = os.environ.get(variable) if variable else None
+            if variable and password is None:
+                raise ConfigurationError(f"graph.remote_password_env: the variable {variable} is not set")
+            remote = RemoteStore(
+                addresses=list(section.remote),
+                is_cluster=section.remote_is_cluster,
+                deadline_ms=max(1, round(section.remote_deadline_seconds * 1000)),
+                prefix=section.remote_prefix,
+                username=section.remote_username,
+                password=password,
+            )
+        return cls(None if path == MEMORY else path, settings, remote)
 
     def decide(
         self,
@@ -237,13 +289,31 @@ class DecisionGraph:
 
         Args:
             what: By what they are chosen.
-            which: The name (64 hexadecimal digits), or Unix milliseconds for the last two.
+            which: The name (64 hexadecimal digits); a model's name; a text that names entities ("order
+                1042"): entries whose ask names any of them go; `name=value` of a factor; Unix milliseconds
+                for the last two.
 
         Raises:
             ValueError: `which` is not what `what` needs.
         """
         try:
             return self._core.purge(what, which)
+        except _core.CoreError as error:
+            raise from_core(error) from None
+
+    def import_entry(self, line: str, now_ms: int, trusted: str = "") -> str:
+        """Take in a line of `GraphFiles.export`: `stored`, or why not.
+
+        Args:
+            line: One JSON text.
+            now_ms: Unix time in milliseconds.
+            trusted: The public key that must have signed it; this graph's own by default.
+
+        Raises:
+            ValueError: `trusted` is not a public key.
+        """
+        try:
+            return self._core.import_entry(line, trusted, now_ms)
         except _core.CoreError as error:
             raise from_core(error) from None
 

@@ -77,6 +77,13 @@ class GraphFiles:
         except _core.CoreError as error:
             raise from_core(error) from None
 
+    def export(self) -> list[str]:
+        """Every entry with its answer and signature, one JSON text each."""
+        try:
+            return self._core.export()
+        except _core.CoreError as error:
+            raise from_core(error) from None
+
     def pools(self) -> list[Pool]:
         """What comparisons have shown, by class."""
         try:

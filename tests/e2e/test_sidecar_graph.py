@@ -143,6 +143,22 @@ async def test_fifty_same_asks_make_one_call(start_sidecar, upstream, stream) ->
     assert {text_of(one.body) for one in got} == {"You asked: Where is order 1042?"}
 
 
+async def test_a_miss_is_decided_once(start_sidecar, upstream) -> None:
+    graph = MemoryGraph()
+    sidecar = await start_sidecar(graph=graph)
+    assert (await sidecar.ask(body=message())).decision == "miss"
+    assert graph.decided == 1
+
+
+async def test_five_hundred_same_asks_make_one_call(start_sidecar, upstream) -> None:
+    sidecar = await start_sidecar(graph=MemoryGraph(), follower_seconds=30)
+    # The answer is there once all of them have come.
+    upstream.default = lambda seen: slow(messages_reply(seen), 3)
+    got = await asyncio.gather(*(sidecar.ask(body=message()) for _ in range(500)))
+    assert len(upstream.calls) == 1
+    assert sorted(one.decision for one in got) == ["hit"] * 499 + ["miss"]
+
+
 def slow(reply: Reply, seconds: float) -> Reply:
     reply.first_delay_s = seconds
     return reply

@@ -18,12 +18,13 @@ CRATES = {
     "zlrs-wire": set(),
     "zlrs-graph": {"zlrs-text", "zlrs-wire"},
     "zlrs-store": {"zlrs-graph", "zlrs-text", "zlrs-wire"},
+    "zlrs-remote": {"zlrs-graph", "zlrs-store"},
     "zlrs-kernels": set(),
     "zlrs-model": {"zlrs-kernels"},
     "zlrs-engine": {"zlrs-kernels", "zlrs-model"},
     "zlrs-train": {"zlrs-kernels", "zlrs-model", "zlrs-engine", "zlrs-text"},
     "zlrs-py": {
-        "zlrs-text", "zlrs-wire", "zlrs-graph", "zlrs-store",
+        "zlrs-text", "zlrs-wire", "zlrs-graph", "zlrs-store", "zlrs-remote",
         "zlrs-kernels", "zlrs-model", "zlrs-engine", "zlrs-train",
     },
 }  # fmt: skip
@@ -32,6 +33,7 @@ CRATES = {
 ONLY_IN = {
     "pyo3": {"zlrs-py"},
     "rusqlite": {"zlrs-store"},
+    "redis": {"zlrs-remote"},
     "candle-core": {"zlrs-train"},
     "candle-transformers": {"zlrs-train"},
     "tokenizers": {"zlrs-model"},

@@ -1,14 +1,16 @@
-"""`zlrs audit verify|show|explain|export`."""
+"""`zlrs audit verify|show|explain|export`; `zlrs audit LOG`: what the graph would make of a traffic log."""
 
 from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zlrs import audit
+from zlrs.cli import traffic_audit
 from zlrs.cli.audit_explain import captured, explained
 from zlrs.cli.output import print_error
 from zlrs.cli.parser import Parser
@@ -33,25 +35,29 @@ _COLUMNS = (
     "status",
     "node",
 )
+_ACTIONS = ("verify", "show", "explain", "export")
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Check or read the audit log of a decision graph."""
+    """Check or read the audit log of a decision graph, or look at a log of traffic."""
     parser = Parser(
         "zlrs audit",
-        "Check and read the audit log.",
+        "Check and read the audit log; or say which requests of a traffic log the graph could answer.",
         "examples:\n"
         "  zlrs audit verify\n"
         "  zlrs audit show --last 20\n"
         "  zlrs audit show aud_0198c0ffee\n"
         "  zlrs audit explain aud_0198c0ffee\n"
-        "  zlrs audit export --csv > decisions.csv\n",
+        "  zlrs audit export --csv > decisions.csv\n"
+        "  zlrs audit traffic.jsonl\n"
+        "  zlrs audit traffic.jsonl --learn --header x-api-key=ANTHROPIC_API_KEY --upstream anthropic\n",
     )
     parser.add_argument(
         "action",
-        choices=["verify", "show", "explain", "export"],
+        metavar="verify|show|explain|export|LOG",
         help="verify: exit 1 when a chain is not what was written; show: the last records; explain: what was "
-        "decided and why, exit 1 when the recorded inputs give another decision; export: all",
+        "decided and why, exit 1 when the recorded inputs give another decision; export: all; "
+        "LOG: a file of requests, with answers where it has them (JSON lines, a JSON array, HAR)",
     )
     parser.add_argument("id", nargs="?", help="show, explain: the records of this decision")
     parser.add_argument("--graph", metavar="DIRECTORY", help="the graph's directory, instead of graph.path")
@@ -60,7 +66,22 @@ def command(arguments: Sequence[str]) -> int:
     parser.add_argument("--last", type=int, default=20, metavar="N", help="show: how many (20)")
     parser.add_argument("--csv", action="store_true", help="export: a table instead of JSON lines")
     parser.add_argument("--bodies", action="store_true", help="show, explain: also what [capture] has kept")
+    log = parser.add_argument_group("LOG")
+    log.add_argument(
+        "--learn", action="store_true", help="keep answers and evidence in the graph's directory"
+    )
+    log.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME=VARIABLE",
+        help="what tells the tenant: a header, its value from the environment",
+    )
+    log.add_argument("--upstream", default="default", help="the upstream's name as configured (default)")
+    log.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(arguments)
+    if options.action not in _ACTIONS:
+        return _traffic(options)
     folder = _folder(options)
     found = audit.chains(folder)
     if not found:
@@ -74,6 +95,18 @@ def command(arguments: Sequence[str]) -> int:
     if options.action == "explain":
         return _explain(found, options.id) | _bodies(options)
     return _export(found, as_table=options.csv)
+
+
+def _traffic(options: argparse.Namespace) -> int:
+    path = Path(options.action).expanduser()
+    if not path.is_file():
+        raise InvalidRequestError(
+            f"{options.action!r} is neither {', '.join(_ACTIONS)} nor a file", suggestion="zlrs audit --help"
+        )
+    folder = _folder(options) if options.learn else None
+    headers = traffic_audit.headers_of(options.header, dict(os.environ))
+    report = traffic_audit.audit_log(path, folder, headers, options.upstream)
+    return traffic_audit.show(report, as_json=options.json, kept_in=folder)
 
 
 def _folder(options: argparse.Namespace) -> Path:

@@ -1,15 +1,17 @@
-"""`zlrs graph stats|inspect|purge|export|verify`: a decision graph's directory, from outside."""
+"""`zlrs graph stats|inspect|purge|export|import|warm|verify`: a decision graph's directory, from outside."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from zlrs.cli import graph_warm
 from zlrs.cli.output import print_error
 from zlrs.cli.parser import Parser
 from zlrs.config import load
@@ -29,7 +31,10 @@ _EXAMPLES = """examples:
   zlrs graph inspect --replay aud_0198c0ffee
   zlrs graph purge --older-than-hours 6
   zlrs graph purge --node 3f9a52c1d08e4477
-  zlrs graph export > entries.jsonl
+  zlrs graph purge --entity "order 1042"
+  zlrs graph export --full > entries.jsonl
+  zlrs graph import entries.jsonl --trusted 5f0c…
+  zlrs graph warm questions.txt --model claude-sonnet-4-5 --key-env ANTHROPIC_API_KEY
   zlrs graph verify"""
 _EXPORT_LIMIT = 100_000_000
 _INSPECT_LIMIT = 100
@@ -41,6 +46,11 @@ _NAMED: dict[PurgeBy, Callable[[StoredEntry], str]] = {
     "scope": lambda entry: entry.scope,
     "tenant": lambda entry: entry.tenant,
 }
+_TOPICS: dict[PurgeBy, str] = {
+    "model": "asked of this model, or answered by it",
+    "entity": "whose ask names this: an order, a customer, a date (any value in TEXT is enough)",
+    "factor": "under this fact, NAME=VALUE",
+}
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -48,11 +58,13 @@ def command(arguments: Sequence[str]) -> int:
     parser = Parser("zlrs graph", "Look at, check and clear a decision graph.", _EXAMPLES)
     parser.add_argument(
         "action",
-        choices=["stats", "inspect", "purge", "export", "verify"],
+        choices=["stats", "inspect", "purge", "export", "import", "warm", "verify"],
         help="verify: exit 1 when something is not what was written",
     )
     parser.add_argument(
-        "name", nargs="?", help="inspect: a decision (aud_…), or the first digits of an entry, node, …"
+        "name",
+        nargs="?",
+        help="inspect: a decision (aud_…), or the first digits of an entry, node, …; import, warm: the file",
     )
     parser.add_argument("--graph", metavar="DIRECTORY", help="the graph's directory, instead of graph.path")
     parser.add_argument("--config", metavar="FILE", help="instead of ./zlrs.toml")
@@ -64,20 +76,35 @@ def command(arguments: Sequence[str]) -> int:
     purge.add_argument("--all", action="store_true", help="every entry")
     for name in _NAMED:
         purge.add_argument(f"--{name}", metavar="HEX", help=f"of this {name}; first digits are enough")
+    for topic, meaning in _TOPICS.items():
+        purge.add_argument(f"--{topic}", metavar="TEXT", help=meaning)
     purge.add_argument("--older-than-hours", type=float, metavar="H", help="entries written before")
     purge.add_argument("--expired", action="store_true", help="entries past their time")
+    parser.add_argument("--full", action="store_true", help="export: with answers and signatures, for import")
+    parser.add_argument("--trusted", metavar="HEX", default="", help="import: the public key that signed it")
+    warm = parser.add_argument_group("warm: what asks the lines that are questions and no requests")
+    warm.add_argument("--url", default="http://127.0.0.1:8787", help="of the sidecar or the engine")
+    warm.add_argument("--system", metavar="TEXT", help="the system prompt, as the clients send it")
+    warm.add_argument("--max-tokens", type=int, default=1024, metavar="N", help="as the clients send it")
+    warm.add_argument("--chat", action="store_true", help="ask the Chat API instead of Messages")
+    warm.add_argument("--key-env", metavar="VARIABLE", help="where the key is: entries belong to it")
     options = parser.parse_args(arguments)
+    if options.action == "warm":
+        return _warm(options)
     folder = _folder(options)
+    if options.action == "import":
+        return _import(folder, options)
     files = GraphFiles(folder)
-    if options.action == "stats":
-        return _stats(files, as_json=options.json)
-    if options.action == "inspect":
-        return _replay(files, options.replay) if options.replay else _inspect(files, options.name)
-    if options.action == "purge":
-        return _purge(folder, files, options)
-    if options.action == "export":
-        return _export(files)
-    return _verify(files, as_json=options.json)
+    actions: dict[str, Callable[[], int]] = {
+        "stats": lambda: _stats(files, as_json=options.json),
+        "inspect": lambda: (
+            _replay(files, options.replay) if options.replay else _inspect(files, options.name)
+        ),
+        "purge": lambda: _purge(folder, files, options),
+        "export": lambda: _export(files, is_full=options.full),
+        "verify": lambda: _verify(files, as_json=options.json),
+    }
+    return actions[options.action]()
 
 
 def _folder(options: argparse.Namespace) -> Path:
@@ -157,6 +184,7 @@ def _purge(folder: Path, files: GraphFiles, options: argparse.Namespace) -> int:
         chosen.append(("expired", str(now_ms)))
     if options.older_than_hours is not None:
         chosen.append(("written_before", str(max(0, now_ms - round(options.older_than_hours * 3_600_000)))))
+    chosen += [(topic, given) for topic in _TOPICS if (given := getattr(options, topic)) is not None]
     for name in _NAMED:
         digits = getattr(options, name)
         if digits is not None:
@@ -169,7 +197,14 @@ def _purge(folder: Path, files: GraphFiles, options: argparse.Namespace) -> int:
     with DecisionGraph(folder, GraphSettings(audit=False)) as graph:
         if graph.state() != "ready":
             raise ZlrsError(f"the graph cannot be opened: {graph.state()}")
-        print(f"{graph.purge(what, which)} entries removed")
+        try:
+            removed = graph.purge(what, which)
+        except ValueError:
+            raise InvalidRequestError(
+                f"{which!r} names nothing that entries are kept by",
+                suggestion='For example --entity "order 1042"',
+            ) from None
+        print(f"{removed} entries removed")
     return 0
 
 
@@ -184,7 +219,45 @@ def _whole(files: GraphFiles, what: PurgeBy, digits: str) -> str:
     return names[0]
 
 
-def _export(files: GraphFiles) -> int:
+def _warm(options: argparse.Namespace) -> int:
+    key = graph_warm.key_of(options.key_env)
+    plan = graph_warm.Plan(
+        options.url, options.model or "", options.system, options.max_tokens, options.chat, key
+    )
+    return graph_warm.command(_file(options.name), plan)
+
+
+def _file(name: str | None) -> Path:
+    if name is None or not Path(name).expanduser().is_file():
+        raise InvalidRequestError(f"there is no file {name!r}" if name else "a file is missing")
+    return Path(name).expanduser()
+
+
+def _import(folder: Path, options: argparse.Namespace) -> int:
+    path, now_ms = _file(options.name), time.time_ns() // 1_000_000
+    seen: Counter[str] = Counter()
+    with DecisionGraph(folder, GraphSettings(audit=False)) as graph, path.open(encoding="utf-8") as lines:
+        if graph.state() != "ready":
+            raise ZlrsError(f"the graph cannot be opened: {graph.state()}")
+        for line in lines:
+            seen[_taken_in(graph, line.strip(), now_ms, options.trusted)] += 1
+    for outcome, count in seen.most_common():
+        print(f"{count:>6}  {outcome}")
+    return 1 if seen["untrusted"] or seen["malformed"] else 0
+
+
+def _taken_in(graph: DecisionGraph, line: str, now_ms: int, trusted: str) -> str:
+    try:
+        return graph.import_entry(line, now_ms, trusted)
+    except ValueError as error:
+        raise InvalidRequestError(f"--trusted: {error}") from None
+
+
+def _export(files: GraphFiles, *, is_full: bool) -> int:
+    if is_full:
+        for line in files.export():
+            print(line)
+        return 0
     for entry in files.entries("", _EXPORT_LIMIT):
         print(json.dumps({"kind": "entry", **msgspec.to_builtins(entry)}))
     for pool in files.pools():

@@ -144,6 +144,19 @@ class GraphSettings(Section, frozen=True):
         Literal["strict", "standard", "trial"],
         Meta(description="wrong answers per hit that are accepted: 0.1 %, 0.5 %, 1 %"),
     ] = "strict"
+    remote: Annotated[
+        tuple[Annotated[str, Meta(pattern="^(rediss?|redis\\+unix|unix)://")], ...],
+        Meta(description="Redis or Valkey behind the store, for several machines with one key file"),
+    ] = ()
+    remote_is_cluster: Annotated[bool, Meta(description="the addresses are nodes of a Cluster")] = False
+    remote_deadline_seconds: Annotated[
+        float, Meta(ge=0.001, le=1, description="longest lookup there; past it a miss")
+    ] = 0.025
+    remote_prefix: Annotated[
+        str, Meta(pattern="^[A-Za-z0-9._-]{1,64}$", description="begins every name there")
+    ] = "zlrs"
+    remote_username: str | None = None
+    remote_password_env: Annotated[str, Meta(description="variable with the password there")] | None = None
 
 
 class ProxySettings(Section, frozen=True):

@@ -73,6 +73,8 @@ pub struct Settings {
     pub audit: bool,
     /// Whether wordings that differ by the canonical rules only are compared, or served where their bound holds.
     pub canonical: Mode,
+    /// Whether the built-in patterns of business identifiers (orders, invoices, tickets, phones, …) are values of a form.
+    pub built_in_patterns: bool,
     /// The accepted rate of wrong answers per hit of the routes that need a proof.
     pub preset: Preset,
     /// Whether served answers are asked for again in the background. Off only where the graph's owner is the upstream
@@ -101,6 +103,7 @@ impl Default for Settings {
             read_deadline_ms: 5,
             audit: true,
             canonical: Mode::Shadow,
+            built_in_patterns: true,
             preset: Preset::Strict,
             recheck: true,
             recheck_least_age_s: 60,

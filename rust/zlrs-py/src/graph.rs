@@ -2,18 +2,25 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use zlrs_graph::{Digest, Response, Settings, SettingsError};
-use zlrs_store::{Decision, Graph, GraphRequest, Purge, StoreError};
+use zlrs_remote::{RemoteSettings, RemoteStore};
+use zlrs_store::{
+    Behind, Decision, Graph, GraphRequest, Imported, Purge, Store, StoreError, Topic, Verifier,
+};
 use zlrs_wire::replay::Form;
 
 use crate::error::{Catalogued, detached};
 use crate::graph_files::pools_json;
+
+/// Addresses, Cluster or not, deadline in milliseconds, prefix, user, password.
+type RemoteArguments = (Vec<String>, bool, u64, String, Option<String>, Option<String>);
 
 /// Headers as every Python HTTP library has them.
 type Headers = Vec<(PyBackedBytes, PyBackedBytes)>;
@@ -38,12 +45,31 @@ pub struct PyGraph {
 
 #[pymethods]
 impl PyGraph {
-    /// Opens the graph of a directory; `None` keeps it in memory. `settings` is a JSON object.
+    /// Opens the graph of a directory; `None` keeps it in memory. `settings` is a JSON object. `remote` has addresses,
+    /// whether they are a Cluster, deadline in milliseconds, prefix, user and password.
     #[new]
-    fn new(py: Python<'_>, path: Option<PathBuf>, settings: &[u8]) -> PyResult<Self> {
+    #[pyo3(signature = (path, settings, remote = None))]
+    fn new(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        settings: &[u8],
+        remote: Option<RemoteArguments>,
+    ) -> PyResult<Self> {
         let settings = detached(py, || Settings::from_json(settings))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let graph = detached(py, || Graph::open(path.as_deref(), settings, now.as_millis() as u64))?;
+        let remote = remote.map(|(addresses, is_cluster, deadline_ms, prefix, username, password)| {
+            let deadline = Duration::from_millis(deadline_ms);
+            RemoteSettings { addresses, is_cluster, deadline, username, password, prefix }
+        });
+        let graph = detached(py, || {
+            let behind = |front: Arc<dyn Store>, key: Verifier| -> Result<Box<dyn Store>, StoreError> {
+                let Some(remote) = &remote else { return Err(StoreError::Closed) };
+                let store = RemoteStore::new(front, key, remote);
+                Ok(Box::new(store.map_err(|error| StoreError::Broken(error.to_string()))?))
+            };
+            let behind = remote.is_some().then_some(&behind as Behind<'_>);
+            Graph::open_behind(path.as_deref(), settings, now.as_millis() as u64, behind)
+        })?;
         Ok(Self { graph })
     }
 
@@ -117,8 +143,18 @@ impl PyGraph {
     /// `expired`; `which` the name of 64 hexadecimal digits, or the Unix milliseconds.
     #[pyo3(signature = (what = "all", which = ""))]
     fn purge(&self, py: Python<'_>, what: &str, which: &str) -> PyResult<u64> {
-        let what = purge_of(what, which)
-            .ok_or_else(|| PyValueError::new_err(format!("cannot purge {what} {which:?}")))?;
+        let unknown = || PyValueError::new_err(format!("cannot purge {what} {which:?}"));
+        if let Some(topic) = topic_of(what) {
+            let tags = self.graph.purge_tags(topic, which);
+            if which.is_empty() || tags.is_empty() {
+                return Err(unknown());
+            }
+            return detached(py, || {
+                tags.iter()
+                    .try_fold(0, |sum, tag| Ok::<_, StoreError>(sum + self.graph.purge(Purge::Tag(*tag))?))
+            });
+        }
+        let what = purge_of(what, which).ok_or_else(unknown)?;
         detached(py, || self.graph.purge(what))
     }
 
@@ -128,6 +164,17 @@ impl PyGraph {
             serde_json::from_str(changes).map_err(|error| PyValueError::new_err(error.to_string()))?;
         py.detach(|| self.graph.note_changes(&decision.decision, &changes));
         Ok(())
+    }
+
+    /// Takes in a line of an export that `trusted` has signed (64 hexadecimal digits; empty for this graph's own key):
+    /// `stored`, or why not.
+    fn import_entry(&self, py: Python<'_>, line: &str, trusted: &str, now_ms: u64) -> PyResult<&'static str> {
+        let unreadable = || PyValueError::new_err(format!("not a public key: {trusted:?}"));
+        let trusted = match trusted {
+            "" => None,
+            text => Some(Verifier::from_hex(text).ok_or_else(unreadable)?),
+        };
+        detached(py, || self.graph.import(line, trusted.as_ref(), now_ms).map(Imported::name))
     }
 
     /// What trials have shown, by class: a JSON array.
@@ -159,6 +206,15 @@ impl PyGraph {
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.graph.close());
     }
+}
+
+fn topic_of(what: &str) -> Option<Topic> {
+    Some(match what {
+        "model" => Topic::Model,
+        "entity" => Topic::Entity,
+        "factor" => Topic::Factor,
+        _ => return None,
+    })
 }
 
 fn purge_of(what: &str, which: &str) -> Option<Purge> {

@@ -42,6 +42,11 @@ impl PyGraphFiles {
         })
     }
 
+    /// Every entry with its answer, one JSON text each.
+    fn export(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detached(py, || Offline::open(&self.path)?.export())
+    }
+
     /// What trials have shown, by class: a JSON array.
     fn pools(&self, py: Python<'_>) -> PyResult<String> {
         detached(py, || Offline::open(&self.path)?.pools().map(|pools| pools_json(&pools)))

@@ -34,6 +34,8 @@ pub struct Entry {
     pub key_id: String,
     /// Ed25519 over everything above but the body, which its hash stands for.
     pub signature: [u8; 64],
+    /// Keyed hashes of what it can be purged by. Not signed, and not read back: they decide nothing but what is removed.
+    pub tags: Vec<u64>,
 }
 
 /// The parts of an entry before it is sealed.
@@ -73,9 +75,17 @@ impl Entry {
             body: draft.body,
             key_id: secrets.verifier().key_id(),
             signature: [0; 64],
+            tags: Vec::new(),
         };
         entry.signature = secrets.sign(&entry.signed_bytes());
         entry
+    }
+
+    /// With what it can be purged by.
+    #[must_use]
+    pub fn with_tags(mut self, tags: Vec<u64>) -> Self {
+        self.tags = tags;
+        self
     }
 
     /// What a decision needs to know.
@@ -103,6 +113,18 @@ impl Entry {
         self.body_holds()
             && self.key_id == verifier.key_id()
             && verifier.holds(&self.signed_bytes(), &self.signature)
+    }
+
+    /// Whether all of them hold, signatures checked together. Where one does not, this does not say which.
+    pub(crate) fn all_hold(entries: &[&Self], verifier: &Verifier) -> bool {
+        let key_id = verifier.key_id();
+        if !entries.iter().all(|entry| entry.body_holds() && entry.key_id == key_id) {
+            return false;
+        }
+        let messages: Vec<Vec<u8>> = entries.iter().map(|entry| entry.signed_bytes()).collect();
+        let messages: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+        let signatures: Vec<[u8; 64]> = entries.iter().map(|entry| entry.signature).collect();
+        verifier.all_hold(&messages, &signatures)
     }
 
     /// The signed message: a domain name, then every field, each of a fixed or stated length.

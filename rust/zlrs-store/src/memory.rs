@@ -125,6 +125,7 @@ impl Store for MemoryStore {
             Purge::Scope(scope) => content.remove_where(|entry| entry.scope == scope),
             Purge::Node(node) => content.remove_where(|entry| entry.node == node),
             Purge::Entry(key) => content.remove_where(|entry| entry.key == key),
+            Purge::Tag(tag) => content.remove_where(|entry| entry.tags.contains(&tag)),
             Purge::WrittenBefore(ms) => content.remove_where(|entry| entry.created_ms < ms),
             Purge::Expired(now_ms) => content.remove_where(|entry| entry.expires_ms <= now_ms),
         })

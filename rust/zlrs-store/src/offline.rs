@@ -19,6 +19,8 @@ use crate::{Directory, Entry, StoreError};
 
 /// Rows handed to one thread at a time.
 const ROWS_AT_ONCE: usize = 512;
+/// Signatures checked together: more gain little.
+const SIGNATURES_AT_ONCE: usize = 128;
 /// Faults named in a report; more are counted.
 const FAULTS_NAMED: usize = 100;
 
@@ -89,7 +91,7 @@ impl VerifyReport {
 pub struct Offline {
     directory: Directory,
     secrets: Secrets,
-    connection: Connection,
+    pub(crate) connection: Connection,
 }
 
 impl Offline {
@@ -259,7 +261,7 @@ impl Offline {
     }
 
     /// Every row in the order of writing; an entry that cannot be read as one is `None`. Stops when `see` says false.
-    fn each_row(&self, mut see: impl FnMut(i64, Option<Entry>) -> bool) -> Result<(), StoreError> {
+    pub(crate) fn each_row(&self, mut see: impl FnMut(i64, Option<Entry>) -> bool) -> Result<(), StoreError> {
         let failed = StoreError::sqlite("reading the graph database");
         let mut statement = self
             .connection
@@ -322,12 +324,20 @@ fn failed<'b>(
     threads: usize,
 ) -> Vec<&'b (i64, Option<Entry>)> {
     let bad = |(_, entry): &&(i64, Option<Entry>)| !entry.as_ref().is_some_and(|entry| entry.holds(verifier));
+    // Together first; one by one only where something is wrong.
+    let search = |part: &'b [(i64, Option<Entry>)]| -> Vec<&'b (i64, Option<Entry>)> {
+        part.chunks(SIGNATURES_AT_ONCE)
+            .filter(|rows| {
+                let entries: Option<Vec<&Entry>> = rows.iter().map(|(_, entry)| entry.as_ref()).collect();
+                !entries.is_some_and(|entries| Entry::all_hold(&entries, verifier))
+            })
+            .flat_map(|rows| rows.iter().filter(bad))
+            .collect()
+    };
     let share = batch.len().div_ceil(threads).max(1);
     std::thread::scope(|scope| {
-        let workers: Vec<_> = batch
-            .chunks(share)
-            .map(|part| (part, scope.spawn(move || part.iter().filter(bad).collect::<Vec<_>>())))
-            .collect();
+        let workers: Vec<_> =
+            batch.chunks(share).map(|part| (part, scope.spawn(move || search(part)))).collect();
         workers
             .into_iter()
             // A worker that panicked has vouched for nothing.

@@ -140,6 +140,13 @@ impl Verifier {
         Digest::of(self.0.as_bytes()).short()
     }
 
+    /// Whether every signature is this key's over its message: some twice as fast as one by one. Where one is not, this
+    /// does not say which.
+    pub fn all_hold(&self, messages: &[&[u8]], signatures: &[[u8; 64]]) -> bool {
+        let signatures: Vec<Signature> = signatures.iter().map(Signature::from_bytes).collect();
+        ed25519_dalek::verify_batch(messages, &signatures, &vec![self.0; signatures.len()]).is_ok()
+    }
+
     /// Whether `signature` is this key's over `message`, by the strict rules (no malleable or small-order forms).
     pub fn holds(&self, message: &[u8], signature: &[u8; 64]) -> bool {
         self.0.verify_strict(message, &Signature::from_bytes(signature)).is_ok()

@@ -50,6 +50,8 @@ pub enum Purge {
     Node(Digest),
     /// The entry of a key.
     Entry(Digest),
+    /// Entries with a tag.
+    Tag(u64),
     /// Entries written before this Unix millisecond.
     WrittenBefore(u64),
     /// Entries that had expired by this Unix millisecond.

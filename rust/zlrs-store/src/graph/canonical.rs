@@ -37,6 +37,8 @@ pub(super) struct Canonical {
     pub entry: Digest,
     /// The request's own wording.
     pub ask: String,
+    /// The model it asks for.
+    pub model: String,
     /// What was decided.
     pub proposal: Proposal,
     /// And from what. Kept in the audit record.
@@ -132,6 +134,7 @@ impl Graph {
             node,
             entry,
             ask: question.ask.to_owned(),
+            model: question.model.to_owned(),
             proposal: propose(&inputs),
             inputs,
             stored,
@@ -331,7 +334,9 @@ impl Graph {
             body: envelope.seal(message),
         };
         // A full queue costs a later comparison; the store counts what it drops.
-        let _: Result<Written, _> = store.put(Entry::seal(draft, &self.secrets), Duration::ZERO);
+        let tags = self.tags(&canonical.ask, [&canonical.model, &fresh.model]);
+        let entry = Entry::seal(draft, &self.secrets).with_tags(tags);
+        let _: Result<Written, _> = store.put(entry, Duration::ZERO);
     }
 }
 

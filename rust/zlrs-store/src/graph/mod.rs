@@ -11,6 +11,7 @@ mod record;
 mod replay;
 mod request;
 mod settle;
+mod tags;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,14 +26,18 @@ pub use decision::Decision;
 pub use replay::{Repeated, ReplayError, repeat};
 pub use request::GraphRequest;
 pub use settle::Settled;
+pub use tags::Topic;
 
 use rechecks::Rechecks;
 
 use crate::audit::Audit;
 use crate::evidence::{Evidence, LabelledPool};
 use crate::notices::Notices;
-use crate::secrets::Secrets;
+use crate::secrets::{Secrets, Verifier};
 use crate::{Directory, Limits, MemoryStore, Purge, SqliteStore, Store, StoreError};
+
+/// Puts another store before or behind one; entries carry the signature of the key.
+pub type Behind<'b> = &'b dyn Fn(Arc<dyn Store>, Verifier) -> Result<Box<dyn Store>, StoreError>;
 
 #[derive(Default)]
 struct Counts {
@@ -67,6 +72,7 @@ pub struct Graph {
     evidence_key: [u8; 32],
     wording_key: [u8; 32],
     draw_key: [u8; 32],
+    tag_key: [u8; 32],
     /// Finds the values in asks.
     extractor: Extractor,
     evidence: Evidence,
@@ -91,6 +97,19 @@ impl Graph {
     /// # Errors
     /// [`StoreError::Random`] only.
     pub fn open(directory: Option<&Path>, settings: Settings, now_ms: u64) -> Result<Self, StoreError> {
+        Self::open_behind(directory, settings, now_ms, None)
+    }
+
+    /// The same with another store before or behind the directory's own, which `behind` is given.
+    ///
+    /// # Errors
+    /// As for [`Graph::open`].
+    pub fn open_behind(
+        directory: Option<&Path>,
+        settings: Settings,
+        now_ms: u64,
+        behind: Option<Behind<'_>>,
+    ) -> Result<Self, StoreError> {
         let notices = Notices::default();
         let opened = match directory {
             Some(path) => open_directory(path, &settings, &notices, now_ms),
@@ -101,6 +120,13 @@ impl Graph {
                 evidence: Evidence::memory(),
             }),
         };
+        let opened = opened.and_then(|parts| match behind {
+            Some(behind) => {
+                let store = behind(Arc::from(parts.store), parts.secrets.verifier())?;
+                Ok(Parts { store, ..parts })
+            }
+            None => Ok(parts),
+        });
         let (secrets, store, audit, evidence, unusable) = match opened {
             Ok(Parts { secrets, store, audit, evidence }) => (secrets, Some(store), audit, evidence, None),
             Err(error) => {
@@ -116,7 +142,12 @@ impl Graph {
             wording_key: secrets.derived("wording"),
             evidence_key: secrets.derived("evidence"),
             draw_key: secrets.derived("draw"),
-            extractor: Extractor::default(),
+            tag_key: secrets.derived("tag"),
+            extractor: if settings.built_in_patterns {
+                Extractor::default()
+            } else {
+                Extractor::without_patterns()
+            },
             evidence,
             rechecks: Rechecks::new(&settings),
             settings,
@@ -157,7 +188,11 @@ impl Graph {
         self.store.as_deref().filter(|_| self.out_of_service().is_none())
     }
 
-    fn serving(&self) -> Result<&dyn Store, StoreError> {
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    pub(crate) fn serving(&self) -> Result<&dyn Store, StoreError> {
         self.in_service()
             .ok_or_else(|| StoreError::Broken(self.out_of_service().unwrap_or_else(|| "closed".to_owned())))
     }

@@ -60,7 +60,8 @@ impl Graph {
             body: message,
         };
         // What cannot be written stays as it was, and runs out in its own time.
-        let _ = self.in_service()?.put(Entry::seal(draft, &self.secrets), COMMIT_WAIT);
+        let tags = self.tags(&decision.ask, [&decision.model, &fresh.model]);
+        let _ = self.in_service()?.put(Entry::seal(draft, &self.secrets).with_tags(tags), COMMIT_WAIT);
         Some(agreement)
     }
 }

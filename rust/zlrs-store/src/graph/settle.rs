@@ -100,7 +100,9 @@ impl Graph {
         if is_refusal(&Said::of(protocol, &draft.body).text) {
             return Err(Refusal::whole(Reason::Refused));
         }
-        let entry = Entry::seal(draft, &self.secrets);
+        let said = Said::of(protocol, &draft.body);
+        let tags = self.tags(&decision.ask, [&decision.model, &said.model]);
+        let entry = Entry::seal(draft, &self.secrets).with_tags(tags);
         self.rechecks.begin(&entry.key);
         match store.put(entry.clone(), COMMIT_WAIT) {
             Ok(Written::Committed) => Ok(entry),

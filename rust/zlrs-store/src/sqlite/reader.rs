@@ -347,6 +347,7 @@ pub fn entry_of(row: &Row<'_>) -> Option<Entry> {
         key_id: row.get(9).ok()?,
         signature: row.get(10).ok()?,
         body: row.get(11).ok()?,
+        tags: Vec::new(),
     })
 }
 

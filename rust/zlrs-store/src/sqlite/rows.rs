@@ -38,7 +38,15 @@ pub fn write_entry(transaction: &Transaction<'_>, entry: &Entry) -> rusqlite::Re
             entry.signature,
             entry.body,
         ])?;
-    Ok(if added == 1 { Written::Committed } else { Written::Superseded })
+    if added != 1 {
+        return Ok(Written::Superseded);
+    }
+    let row = transaction.last_insert_rowid();
+    let mut statement = transaction.prepare_cached("INSERT OR IGNORE INTO tags VALUES (?1, ?2)")?;
+    for tag in &entry.tags {
+        statement.execute(params![row, tag.cast_signed()])?;
+    }
+    Ok(Written::Committed)
 }
 
 /// Withdraws what was written under a key until `at_ms`.
@@ -76,6 +84,10 @@ pub fn write_purge(transaction: &Transaction<'_>, what: &Purge) -> rusqlite::Res
         }
         Purge::Node(node) => transaction.execute("DELETE FROM entries WHERE node = ?1", [node.as_bytes()])?,
         Purge::Entry(key) => transaction.execute("DELETE FROM entries WHERE key = ?1", [key.as_bytes()])?,
+        Purge::Tag(tag) => transaction.execute(
+            "DELETE FROM entries WHERE seq IN (SELECT seq FROM tags WHERE tag = ?1)",
+            [tag.cast_signed()],
+        )?,
         Purge::WrittenBefore(ms) => {
             transaction.execute("DELETE FROM entries WHERE created_ms < ?1", [signed(*ms)])?
         }

@@ -62,6 +62,19 @@ CREATE TRIGGER entries_removed AFTER DELETE ON entries BEGIN
 END;
 ";
 
+/// What entries can be purged by. Made where it is missing: files of earlier builds have none, and their entries no tags.
+const TAGS: &str = "
+CREATE TABLE IF NOT EXISTS tags (
+    seq INTEGER NOT NULL,
+    tag INTEGER NOT NULL,
+    PRIMARY KEY (seq, tag)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS tags_by_tag ON tags (tag);
+CREATE TRIGGER IF NOT EXISTS tags_removed AFTER DELETE ON entries BEGIN
+    DELETE FROM tags WHERE seq = old.seq;
+END;
+";
+
 /// A database that was found damaged, and where it was put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
@@ -192,6 +205,7 @@ fn prepare(transaction: &Transaction<'_>, path: &Path, key_id: &str) -> Result<(
     }
     if version == 0 {
         transaction.execute_batch(TABLES).map_err(&failed)?;
+        transaction.execute_batch(TAGS).map_err(&failed)?;
         transaction
             .execute("INSERT INTO meta VALUES ('key_id', ?1), ('purge_epoch', 0)", [key_id])
             .map_err(&failed)?;
@@ -208,7 +222,7 @@ fn prepare(transaction: &Transaction<'_>, path: &Path, key_id: &str) -> Result<(
     if found != key_id {
         return Err(StoreError::KeyMismatch { path: path.to_owned(), found, expected: key_id.to_owned() });
     }
-    Ok(())
+    transaction.execute_batch(TAGS).map_err(&failed)
 }
 
 fn check(connection: &Connection) -> Result<(), StoreError> {

@@ -1,0 +1,1 @@
+"""The decision graph over traffic whose truth is known, beside peers on the same traffic."""
