@@ -151,23 +151,20 @@ impl Call<'_> {
         let seen = rows.clone().map(|row| self.seen(row, &positions)).filter(|seen| !seen.is_empty());
         let Some(all) = seen.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)) else { return };
         for index in all.start / TILE..all.end.div_ceil(TILE) {
+            // Rows side by side take the tile together, each what it sees of it.
             let positions = index * TILE..(index + 1) * TILE;
-            let mut row = rows.start;
-            while row < rows.end {
-                // As many rows as see the same of the tile: all of it, but near their own positions.
-                let seen = self.seen(row, &positions);
-                let mut end = row + 1;
-                while end < rows.end && self.seen(end, &positions) == seen {
-                    end += 1;
-                }
-                if !seen.is_empty() {
-                    let heads = (row - rows.start) * self.group..(end - rows.start) * self.group;
-                    let queries =
-                        &queries[heads.start * self.layer.head_dim..heads.end * self.layer.head_dim];
-                    let room = &mut room.heads(heads.clone());
-                    run_tile(self.isa, &span, seen, queries, room, &mut state.heads(heads));
-                }
-                row = end;
+            let seen: [_; ROWS_TOGETHER] = std::array::from_fn(|i| match rows.start + i {
+                row if row < rows.end => self.seen(row, &positions),
+                _ => 0..0,
+            });
+            let mut rest = 0;
+            while let Some(start) = (rest..rows.len()).find(|&row| !seen[row].is_empty()) {
+                let end = (start..rows.len()).find(|&row| seen[row].is_empty()).unwrap_or(rows.len());
+                let heads = start * self.group..end * self.group;
+                let queries = &queries[heads.start * self.layer.head_dim..heads.end * self.layer.head_dim];
+                let room = &mut room.heads(heads.clone());
+                run_tile(self.isa, &span, &seen[start..end], queries, room, &mut state.heads(heads));
+                rest = end;
             }
         }
     }
@@ -212,12 +209,12 @@ impl Call<'_> {
 fn run_tile(
     isa: Isa,
     span: &Span<'_>,
-    positions: Range<usize>,
+    seen: &[Range<usize>],
     queries: &[f32],
     room: &mut Room<'_>,
     partial: &mut Partial<'_>,
 ) {
-    dispatch_wide!(isa, attention::tile(span, positions, queries, room, partial));
+    dispatch_wide!(isa, attention::tile(span, seen, queries, room, partial));
 }
 
 fn run_merge(isa: Isa, total: &mut Partial<'_>, next: &Partial<'_>) {

@@ -147,7 +147,7 @@ fn pack_rows(
     row_bytes: usize,
     read_rows: &ReadRows<'_>,
 ) -> Result<Memory, KernelError> {
-    let mut data = Memory::zeroed(rows * row_bytes, "weights")?;
+    let mut data = Memory::zeroed(rows * row_bytes, true, "weights")?;
     fill(pool, &mut data, 1, rows, row_bytes, &|range, slice, _| read_rows(range, slice))?;
     Ok(data)
 }
@@ -161,7 +161,7 @@ fn pack_strips(
     row_bytes: usize,
     read_rows: &ReadRows<'_>,
 ) -> Result<Memory, KernelError> {
-    let mut data = Memory::zeroed(rows.next_multiple_of(STRIP_ROWS) * row_bytes, "weights")?;
+    let mut data = Memory::zeroed(rows.next_multiple_of(STRIP_ROWS) * row_bytes, true, "weights")?;
     fill(pool, &mut data, STRIP_ROWS, rows, row_bytes, &|range, strips, buffer| {
         buffer.resize(range.len() * row_bytes, 0);
         read_rows(range, buffer)?;

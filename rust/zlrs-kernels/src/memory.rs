@@ -7,8 +7,12 @@ use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+/// Bytes of keys and values from which on large pages are asked for. Processors remember the addresses of about as
+/// many small ones, and memory in use is rounded up to whole pages.
+const LARGE_PAGES_FROM: usize = 16 << 20;
+
 /// A mapping of its own, zero at first. Pages come from the system as they are touched, so workers that fill the
-/// buffer in parallel also share the cost of faulting them in; where the system allows it they are large ones,
+/// buffer in parallel also share the cost of faulting them in; where the system allows it they may be large ones,
 /// which spares the reader of many megabytes most of its address translations.
 pub(crate) struct Memory {
     start: NonNull<u8>,
@@ -21,11 +25,11 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// `bytes` zero bytes, aligned to a page.
+    /// `bytes` zero bytes, aligned to a page; in large pages, if the system gives them.
     ///
     /// # Errors
     /// [`KernelError::OutOfMemory`].
-    pub(crate) fn zeroed(bytes: usize, what: &'static str) -> Result<Self, KernelError> {
+    pub(crate) fn zeroed(bytes: usize, large: bool, what: &'static str) -> Result<Self, KernelError> {
         if bytes == 0 {
             return Ok(Self { start: NonNull::<u64>::dangling().cast(), bytes });
         }
@@ -34,6 +38,9 @@ impl Memory {
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags) };
         let start = start.ok().and_then(|start| NonNull::new(start.cast::<u8>()));
         let Some(start) = start else { return Err(KernelError::OutOfMemory { what, bytes }) };
+        if !large {
+            return Ok(Self { start, bytes });
+        }
         // SAFETY: the mapping just made. The advice may be refused; pages are then small.
         let _ = unsafe { madvise(start.as_ptr().cast::<c_void>(), bytes, Advice::LinuxHugepage) };
         Ok(Self { start, bytes })
@@ -66,7 +73,7 @@ impl DerefMut for Memory {
 }
 
 /// A zeroed buffer of f16 bit patterns for an arena of keys and values. Pages come as they are first written, large
-/// ones where the system allows it: attention jumps from block to block and would otherwise wait for an address
+/// ones if there are many: attention jumps from block to block and would otherwise wait for an address
 /// translation at each.
 pub struct KvMemory(Memory);
 
@@ -76,7 +83,8 @@ impl KvMemory {
     /// # Errors
     /// [`KernelError::OutOfMemory`].
     pub fn zeroed(len: usize) -> Result<Self, KernelError> {
-        Memory::zeroed(len.saturating_mul(size_of::<u16>()), "the KV memory").map(Self)
+        let bytes = len.saturating_mul(size_of::<u16>());
+        Memory::zeroed(bytes, bytes >= LARGE_PAGES_FROM, "the KV memory").map(Self)
     }
 }
 

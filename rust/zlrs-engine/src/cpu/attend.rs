@@ -6,6 +6,7 @@ use zlrs_kernels::{
 use zlrs_model::weights::Projection;
 
 use super::CpuBackend;
+use super::buffers::parts;
 use super::rows::{add_branch, norm_rows};
 use crate::kv::BLOCK_TOKENS;
 use crate::plan::{CHUNK_ROWS, Plan, Row};
@@ -29,27 +30,24 @@ impl CpuBackend {
         let live = &buffers.live[..];
         let (query_width, kv_width, head_dim) = (part.query_width(), part.kv_width(), part.head_dim);
         let hidden = &mut buffers.hidden[..rows * width];
-        let normed = &mut buffers.normed[..rows * width];
         let branch = &mut buffers.branch[..rows * width];
-        let query = &mut buffers.query[..live.len() * query_width];
-        let key = &mut buffers.key[..rows * kv_width];
-        let value = &mut buffers.value[..rows * kv_width];
-        let attended = &mut buffers.attended[..live.len() * query_width];
+        let (queries, keys) = (live.len() * query_width, rows * kv_width);
+        let [query, key, value, attended] = parts(&mut buffers.between, [queries, keys, keys, queries]);
         let scratch = &mut buffers.scratch;
 
-        norm_rows(machine, hidden, &weights.norm, epsilon, normed)?;
+        norm_rows(machine, hidden, &weights.norm, epsilon, branch)?;
         let (map_query, map_key) = (product(&weights.query, query), product(&weights.key, key));
         let map_value = product(&weights.value, value);
         if live.len() == rows {
-            matmul_many(pool, &mut [map_query, map_key, map_value], normed, rows, scratch)?;
+            matmul_many(pool, &mut [map_query, map_key, map_value], branch, rows, scratch)?;
         } else {
-            matmul_many(pool, &mut [map_key, map_value], normed, rows, scratch)?;
+            matmul_many(pool, &mut [map_key, map_value], branch, rows, scratch)?;
             let wanted = plan.rows().iter().enumerate().filter(|(_, row)| row.wants_logits);
             for (to, (from, _)) in wanted.enumerate() {
                 hidden.copy_within(from * width..(from + 1) * width, to * width);
-                normed.copy_within(from * width..(from + 1) * width, to * width);
+                branch.copy_within(from * width..(from + 1) * width, to * width);
             }
-            matmul_many(pool, &mut [map_query], &normed[..live.len() * width], live.len(), scratch)?;
+            matmul_many(pool, &mut [map_query], &branch[..live.len() * width], live.len(), scratch)?;
         }
 
         let table = &ropes[part.rope];

@@ -4,6 +4,7 @@ use zlrs_kernels::{Gate, KernelError, Product, matmul, matmul_gated};
 use zlrs_model::decoder::Activation;
 
 use super::CpuBackend;
+use super::buffers::parts;
 use super::rows::{add_branch, norm_rows};
 
 impl CpuBackend {
@@ -15,14 +16,11 @@ impl CpuBackend {
         };
         let (pool, width, epsilon) = (&machine.pool, decoder.width, decoder.norm_epsilon);
         let hidden = &mut buffers.hidden[..rows * width];
-        let normed = &mut buffers.normed[..rows * width];
         let branch = &mut buffers.branch[..rows * width];
-        let gate = &mut buffers.gate[..rows * part.width];
-        let up = &mut buffers.up[..rows * part.width];
-        let activated = &mut buffers.activated[..rows * part.width];
+        let [gate, up, activated] = parts(&mut buffers.between, [rows * part.width; 3]);
         let scratch = &mut buffers.scratch;
 
-        norm_rows(machine, hidden, &weights.norm, epsilon, normed)?;
+        norm_rows(machine, hidden, &weights.norm, epsilon, branch)?;
         let mut pair = [
             Product { weights: &weights.gate, bias: None, out: gate },
             Product { weights: &weights.up, bias: None, out: up },
@@ -31,7 +29,7 @@ impl CpuBackend {
             Activation::Silu => Gate::Silu,
             Activation::Gelu => Gate::Gelu,
         };
-        matmul_gated(pool, &mut pair, activation, normed, rows, activated, scratch)?;
+        matmul_gated(pool, &mut pair, activation, branch, rows, activated, scratch)?;
         matmul(pool, &weights.down, activated, rows, None, branch, scratch)?;
         add_branch(machine, branch, weights.post_norm.as_deref(), epsilon, hidden, width)
     }

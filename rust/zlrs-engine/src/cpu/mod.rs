@@ -126,7 +126,7 @@ impl CpuBackend {
         for (index, row) in plan.rows().iter().enumerate().take(live) {
             if row.wants_logits || live < plan.rows().len() {
                 let hidden = &self.buffers.hidden[index * width..][..width];
-                let normed = &mut self.buffers.normed[wanted * width..][..width];
+                let normed = &mut self.buffers.branch[wanted * width..][..width];
                 let norm = &self.weights.output_norm;
                 rms_norm(self.machine.isa, hidden, norm, self.decoder.norm_epsilon, normed);
                 wanted += 1;
@@ -139,7 +139,7 @@ impl CpuBackend {
         if wanted > 0 {
             let head = self.weights.head();
             let logits = &mut self.buffers.logits[..length];
-            let normed = &self.buffers.normed[..wanted * width];
+            let normed = &self.buffers.branch[..wanted * width];
             matmul(&self.machine.pool, head, normed, wanted, None, logits, &mut self.buffers.scratch)?;
             if let Some(cap) = self.decoder.logit_softcap {
                 softcap(self.machine.isa, cap, logits);

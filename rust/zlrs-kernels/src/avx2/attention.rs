@@ -85,16 +85,16 @@ unsafe fn add_queries<T: Stored, const VECTORS: usize, const QUERIES: usize>(
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(crate) fn tile(
     span: &Span<'_>,
-    positions: Range<usize>,
+    seen: &[Range<usize>],
     queries: &[f32],
     room: &mut Room<'_>,
     partial: &mut Partial<'_>,
 ) {
     if !span.head_dim().is_multiple_of(Eight::LANES) {
-        return scalar::tile(span, positions, queries, room, partial);
+        return scalar::tile(span, seen, queries, room, partial);
     }
     // SAFETY: the features are enabled here, the head dimension was just looked at.
-    unsafe { x86::attention::tile::<Eight>(span, positions, queries, room, partial) }
+    unsafe { x86::attention::tile::<Eight>(span, seen, queries, room, partial) }
 }
 
 /// Turns a head's scores into weights; updates its maximum and sum; the correction for what came before.

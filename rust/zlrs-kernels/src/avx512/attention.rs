@@ -80,16 +80,16 @@ unsafe fn add_queries<T: Stored, const VECTORS: usize, const QUERIES: usize>(
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(crate) fn tile(
     span: &Span<'_>,
-    positions: Range<usize>,
+    seen: &[Range<usize>],
     queries: &[f32],
     room: &mut Room<'_>,
     partial: &mut Partial<'_>,
 ) {
     if !span.head_dim().is_multiple_of(Sixteen::LANES) {
-        return narrow::tile(span, positions, queries, room, partial);
+        return narrow::tile(span, seen, queries, room, partial);
     }
     // SAFETY: the features are enabled here, the head dimension was just looked at.
-    unsafe { x86::attention::tile::<Sixteen>(span, positions, queries, room, partial) }
+    unsafe { x86::attention::tile::<Sixteen>(span, seen, queries, room, partial) }
 }
 
 /// Turns a query's scores into weights; updates its maximum and sum; the correction for what came before.

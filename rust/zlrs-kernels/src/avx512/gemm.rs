@@ -16,7 +16,7 @@ use std::ops::Range;
 /// Columns of a tile: with two vectors of weights, 12 integer and 12 float sums of the 32 registers.
 pub(crate) const TILE_COLUMNS: usize = 6;
 /// Columns of a pass, a multiple of the tile's. Bounds the sums carried between stretches.
-const PASS: usize = 240;
+const PASS: usize = 132;
 /// The most vectors of a tile.
 const MAX_VECTORS: usize = 2;
 /// Room for the strips of a stretch.
@@ -144,20 +144,22 @@ unsafe fn columns_of_pass<F: Wide, const R: usize>(
                 .add(first * task.blocks * F::WORDS + blocks.start * F::WORDS * width);
             let sums = carried.add((first - columns.start) * R * Two::STRIPS * STRIP_ROWS);
             let (start, count) = (blocks.start == 0, blocks.len());
+            // The next tile's same blocks, if it is as wide: its words lie too far away to be foreseen.
+            let ahead = task.blocks * F::WORDS * width;
             match width {
-                1 => tile::<F, R, 1>(expanded, count, start, activations, sums),
-                2 => tile::<F, R, 2>(expanded, count, start, activations, sums),
-                3 => tile::<F, R, 3>(expanded, count, start, activations, sums),
-                4 => tile::<F, R, 4>(expanded, count, start, activations, sums),
-                5 => tile::<F, R, 5>(expanded, count, start, activations, sums),
-                _ => tile::<F, R, TILE_COLUMNS>(expanded, count, start, activations, sums),
+                1 => tile::<F, R, 1>(expanded, count, start, activations, ahead, sums),
+                2 => tile::<F, R, 2>(expanded, count, start, activations, ahead, sums),
+                3 => tile::<F, R, 3>(expanded, count, start, activations, ahead, sums),
+                4 => tile::<F, R, 4>(expanded, count, start, activations, ahead, sums),
+                5 => tile::<F, R, 5>(expanded, count, start, activations, ahead, sums),
+                _ => tile::<F, R, TILE_COLUMNS>(expanded, count, start, activations, ahead, sums),
             }
         }
     }
 }
 
 /// One stretch of R vectors with C columns. Sums start at zero in the first stretch, else where the stretch
-/// before left them: one accumulator per result, blocks ascending.
+/// before left them: one accumulator per result, blocks ascending. Activations `ahead` words further on are asked for.
 ///
 /// # Safety
 /// As [`columns_of_pass`]; `sums` has `C * R * 16` floats.
@@ -167,6 +169,7 @@ unsafe fn tile<F: Wide, const R: usize, const C: usize>(
     blocks: usize,
     start: bool,
     activations: *const u32,
+    ahead: usize,
     sums: *mut f32,
 ) {
     const LANES: usize = Two::STRIPS * STRIP_ROWS;
@@ -186,6 +189,9 @@ unsafe fn tile<F: Wide, const R: usize, const C: usize>(
                 *vector = expanded.add((r * stretch::<F>() + block) * expanded_block::<F>());
             }
             let activations = activations.add(block * F::WORDS * C);
+            for line in (0..F::WORDS * C).step_by(16) {
+                _mm_prefetch::<_MM_HINT_T0>(activations.wrapping_add(ahead + line).cast());
+            }
             let mut isum = [[Two::zero(); C]; R];
             for chunk in 0..F::CHUNKS {
                 let chunks = vectors.map(|p| p.add(chunk * Two::STRIPS * F::CHUNK_BYTES));

@@ -2,19 +2,19 @@
 
 use super::lanes::Lanes;
 use crate::avx2::matmul::format::Format;
+use crate::avx2::matmul::packing::sum;
 use crate::avx2::matmul::q8_0::{self, Q8_0};
 use crate::avx2::matmul::vector::{Packed, Vector};
 use crate::avx2::matmul::{q4_0::Q4_0, q4_1::Q4_1, q4_k::Q4K, q5_0::Q5_0, q5_k::Q5K, q6_k::Q6K};
 
-/// What the sum of a sub-block's products starts from: minus its weights' zero times the activations.
+/// How weights are stored as unsigned bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// Weights have their zero at zero.
+    /// As they are.
     Zero,
-    /// The format's auxiliary words are starts of two 16-bit numbers, which [`Wide::words`] adds up.
-    Pairs,
-    /// They are 32-bit numbers.
-    Word,
+    /// With this added: the sum of a sub-block's products starts from minus that times its activations, which the
+    /// auxiliary words before `d` hold, one a sub-block.
+    Shifted(i32),
 }
 
 /// What follows the block's first fused multiply-add.
@@ -47,30 +47,29 @@ pub(crate) trait Wide: Format {
         unsafe { Self::expand_chunk::<V>(packed, chunk, expanded) }
     }
 
-    /// The auxiliary words of a block of activations, with starts of 32 bits.
+    /// The auxiliary words of a block of activations: the format's, but starts of 32 bits.
     #[inline(always)]
     fn words(q: &[i8], d: f32, words: &mut [u32]) {
-        Self::auxiliary(q, d, words);
-        if Self::START == Start::Pairs {
-            for word in &mut words[..Self::PARTS * Self::CHUNKS] {
-                *word = (i32::from(*word as i16) + (*word as i32 >> 16)) as u32;
-            }
+        let Start::Shifted(zero) = Self::START else { return Self::auxiliary(q, d, words) };
+        for (word, q) in words.iter_mut().zip(q.chunks_exact(32 / Self::PARTS)) {
+            *word = (-zero * sum(q)) as u32;
         }
+        words[Self::PARTS * Self::CHUNKS] = d.to_bits();
     }
 }
 
 impl Wide for Q4_0 {
-    const START: Start = Start::Pairs;
+    const START: Start = Start::Shifted(8);
 }
 impl Wide for Q4_1 {
     const START: Start = Start::Zero;
     const MINIMA: Minima = Minima::One;
 }
 impl Wide for Q5_0 {
-    const START: Start = Start::Pairs;
+    const START: Start = Start::Shifted(16);
 }
 impl Wide for Q8_0 {
-    const START: Start = Start::Word;
+    const START: Start = Start::Shifted(128);
 
     /// `w + 128`.
     #[inline(always)]
@@ -95,7 +94,7 @@ impl Wide for Q5K {
     const SCALED: bool = true;
 }
 impl Wide for Q6K {
-    const START: Start = Start::Pairs;
+    const START: Start = Start::Shifted(32);
     const PARTS: usize = 2;
     const SCALED: bool = true;
 }
@@ -121,7 +120,7 @@ pub(super) unsafe fn dot_chunk<F: Wide, L: Lanes, const R: usize, const C: usize
             for c in 0..C {
                 let start = match F::START {
                     Start::Zero => L::zero(),
-                    Start::Pairs | Start::Word => L::broadcast(starts.add(part * C + c)),
+                    Start::Shifted(_) => L::broadcast(starts.add(part * C + c)),
                 };
                 for r in 0..R {
                     sums[r][c] = start;

@@ -37,19 +37,20 @@ pub const TILE: usize = 64;
 /// Positions of a split.
 pub const SPLIT: usize = 512;
 
-/// What queries of the same visible positions take from one tile. `queries` are scaled, `[queries][dim]`; `room` is
-/// working space; `partial` is the split's state so far. The positions lie within one tile
-/// and are not none.
+/// What queries take from one tile. `seen` are the positions that each row sees of it, not none; `queries` are those
+/// of the rows, scaled, `[queries][dim]`; `room` is working space; `partial` is the split's state so far.
 pub(crate) fn tile(
     span: &Span<'_>,
-    positions: Range<usize>,
+    seen: &[Range<usize>],
     queries: &[f32],
     room: &mut Room<'_>,
     partial: &mut Partial<'_>,
 ) {
     let dim = span.head_dim();
     let heads = queries.chunks_exact(dim).zip(room.scores.chunks_exact_mut(TILE)).enumerate();
+    let group = partial.max.len() / seen.len();
     for (head, (query, weights)) in heads {
+        let positions = &seen[head / group];
         let mut max = partial.max[head];
         weights.fill(f32::NEG_INFINITY);
         for position in positions.clone() {

@@ -18,13 +18,31 @@ const CONVERT_FROM: usize = 16;
 /// Where each block of a tile starts, of this tile and of the one that comes next.
 type Starts<T> = [[*const T; TILE_BLOCKS]; 2];
 
-/// What the queries see of a tile.
+/// A tile and who sees what of it.
 struct Seen<'a> {
     queries: &'a [f32],
     dim: usize,
-    /// The visible positions within the tile, and the blocks that hold them.
-    visible: Range<usize>,
+    /// Queries of a row.
+    group: usize,
+    /// What each row sees, in absolute positions.
+    rows: &'a [Range<usize>],
+    /// Blocks of the tile that hold what any row sees.
     blocks: Range<usize>,
+}
+
+impl Seen<'_> {
+    /// What a row sees, within the tile.
+    #[inline(always)]
+    fn row(&self, row: usize) -> Range<usize> {
+        let start = self.rows[row].start % TILE;
+        start..start + self.rows[row].len()
+    }
+
+    /// The end of the run of rows from `row` on that see the same.
+    #[inline(always)]
+    fn run(&self, row: usize) -> usize {
+        row + self.rows[row..].iter().take_while(|seen| **seen == self.rows[row]).count()
+    }
 }
 
 /// As [`naive`](crate::naive::attention::tile).
@@ -34,7 +52,7 @@ struct Seen<'a> {
 #[inline(always)]
 pub(crate) unsafe fn tile<F: Floats>(
     span: &Span<'_>,
-    positions: Range<usize>,
+    rows: &[Range<usize>],
     queries: &[f32],
     room: &mut Room<'_>,
     partial: &mut Partial<'_>,
@@ -46,10 +64,13 @@ pub(crate) unsafe fn tile<F: Floats>(
             && partial.values.len() == count * dim
             && room.scores.len() == count * TILE
             && room.corrections.len() == count
+            && rows.iter().all(|row| row.start / TILE == rows[0].start / TILE && row.start < row.end)
+            && rows.iter().all(|row| (row.end - 1) / TILE == row.start / TILE)
     );
-    let first = positions.start / TILE * TILE_BLOCKS;
-    let visible = positions.start % TILE..positions.start % TILE + positions.len();
-    let blocks = visible.start / BLOCK_TOKENS..visible.end.div_ceil(BLOCK_TOKENS);
+    let start = rows.iter().map(|row| row.start).min().unwrap_or(0);
+    let end = rows.iter().map(|row| row.end).max().unwrap_or(0);
+    let first = start / TILE * TILE_BLOCKS;
+    let blocks = start / BLOCK_TOKENS - first..end.div_ceil(BLOCK_TOKENS) - first;
     // Blocks that hold nothing visible are not looked at: one that does stands in. What comes next need not exist.
     let places = [0, TILE_BLOCKS].map(|ahead| {
         std::array::from_fn::<_, TILE_BLOCKS, _>(|i| {
@@ -62,7 +83,7 @@ pub(crate) unsafe fn tile<F: Floats>(
     assert!(places.as_flattened().iter().all(|(keys, values)| keys.len() == len && values.len() == len));
     let keys = places.map(|tile| tile.map(|(keys, _)| keys.as_ptr()));
     let values = places.map(|tile| tile.map(|(_, values)| values.as_ptr()));
-    let seen = Seen { queries, dim, visible, blocks };
+    let seen = Seen { queries, dim, group: count / rows.len(), rows, blocks };
     // SAFETY: the caller's promise; keys, values, queries, scores, corrections and sums have the sizes just asserted.
     unsafe {
         if count < CONVERT_FROM || room.converted.len() < 2 * TILE_BLOCKS * len {
@@ -71,9 +92,9 @@ pub(crate) unsafe fn tile<F: Floats>(
         let mut to = room.converted.as_mut_ptr();
         let [keys, values] = [keys, values].map(|stored| {
             let start = to.cast_const();
-            for block in 0..TILE_BLOCKS {
+            for (block, (&from, &ahead)) in stored[0].iter().zip(&stored[1]).enumerate() {
                 if seen.blocks.contains(&block) {
-                    convert::<F>(stored[0][block], stored[1][block], len, to);
+                    convert::<F>(from, ahead, len, to);
                 }
                 to = to.add(len);
             }
@@ -111,12 +132,11 @@ unsafe fn attend<F: Floats, T: Stored>(
     partial: &mut Partial<'_>,
 ) {
     let (dim, count) = (seen.dim, partial.max.len());
-    let by_vectors = |left: usize| shape::<F>(count, left);
     // SAFETY: the caller's promise; vectors end where the blocks or the dimensions end.
     unsafe {
         let (mut lane, end) = (seen.blocks.start * BLOCK_TOKENS, seen.blocks.end * BLOCK_TOKENS);
         while lane < end {
-            let vectors = by_vectors((end - lane) / F::LANES);
+            let vectors = shape::<F>(count, (end - lane) / F::LANES);
             match vectors {
                 8 => score::<F, T, 8>(seen, keys, lane, room.scores, count),
                 4 => score::<F, T, 4>(seen, keys, lane, room.scores, count),
@@ -126,20 +146,27 @@ unsafe fn attend<F: Floats, T: Stored>(
             lane += vectors * F::LANES;
         }
         for (query, weights) in room.scores.as_chunks_mut().0.iter_mut().enumerate() {
-            weights[..seen.visible.start].fill(f32::NEG_INFINITY);
-            weights[seen.visible.end..].fill(f32::NEG_INFINITY);
+            let visible = seen.row(query / seen.group);
+            weights[..visible.start].fill(f32::NEG_INFINITY);
+            weights[visible.end..].fill(f32::NEG_INFINITY);
             room.corrections[query] = F::weigh(weights, &mut partial.max[query], &mut partial.sum[query]);
         }
-        let mut lane = 0;
-        while lane < dim {
-            let vectors = by_vectors((dim - lane) / F::LANES);
-            match vectors {
-                8 => accumulate::<F, T, 8>(seen, values, lane, room, partial),
-                4 => accumulate::<F, T, 4>(seen, values, lane, room, partial),
-                2 => accumulate::<F, T, 2>(seen, values, lane, room, partial),
-                _ => accumulate::<F, T, 1>(seen, values, lane, room, partial),
+        let mut row = 0;
+        while row < seen.rows.len() {
+            let end = seen.run(row);
+            let (visible, heads) = (&seen.row(row), &(row * seen.group..end * seen.group));
+            let mut lane = 0;
+            while lane < dim {
+                let vectors = shape::<F>(heads.len(), (dim - lane) / F::LANES);
+                match vectors {
+                    8 => accumulate::<F, T, 8>(dim, visible, heads, values, lane, room, partial),
+                    4 => accumulate::<F, T, 4>(dim, visible, heads, values, lane, room, partial),
+                    2 => accumulate::<F, T, 2>(dim, visible, heads, values, lane, room, partial),
+                    _ => accumulate::<F, T, 1>(dim, visible, heads, values, lane, room, partial),
+                }
+                lane += vectors * F::LANES;
             }
-            lane += vectors * F::LANES;
+            row = end;
         }
     }
 }
@@ -190,40 +217,42 @@ unsafe fn score<F: Floats, T: Stored, const VECTORS: usize>(
     }
 }
 
-/// Corrects the sums from dimension `lane` on and adds the weighted values.
+/// Corrects the sums of some queries from dimension `lane` on and adds the weighted values of the visible positions.
 ///
 /// # Safety
 /// As [`attend`]; the vectors end within the head dimension.
 #[inline(always)]
 unsafe fn accumulate<F: Floats, T: Stored, const VECTORS: usize>(
-    seen: &Seen<'_>,
+    dim: usize,
+    visible: &Range<usize>,
+    queries: &Range<usize>,
     values: Starts<T>,
     lane: usize,
     room: &Room<'_>,
     partial: &mut Partial<'_>,
 ) {
     let stretches: [_; TILE_BLOCKS] = std::array::from_fn(|block| {
-        let start = seen.visible.start.max(block * BLOCK_TOKENS);
-        let end = seen.visible.end.min((block + 1) * BLOCK_TOKENS);
+        let start = visible.start.max(block * BLOCK_TOKENS);
+        let end = visible.end.min((block + 1) * BLOCK_TOKENS);
         let [rows, ahead] = values.map(|blocks| {
-            std::array::from_fn(|vector| {
-                blocks[block].wrapping_add(start % BLOCK_TOKENS * seen.dim + lane + vector * F::LANES)
-            })
+            let first = start % BLOCK_TOKENS * dim + lane;
+            std::array::from_fn(|vector| blocks[block].wrapping_add(first + vector * F::LANES))
         });
         Stretch { rows, ahead, first: start, steps: end.saturating_sub(start) }
     });
-    // SAFETY: each stretch's rows are visible positions of its block, `[16][dim]`; weights are `[queries][64]`.
+    // SAFETY: each stretch's rows are visible positions of its block, `[16][dim]`; weights are `[queries][64]`, sums
+    // `[queries][dim]`.
     unsafe {
         let product = Product::<'_, T, VECTORS> {
-            weights: room.scores.as_ptr(),
+            weights: room.scores.as_ptr().add(queries.start * TILE),
             weights_stride: TILE,
-            stretches: &stretches[seen.blocks.clone()],
-            stride: seen.dim,
-            factors: Some(room.corrections.as_ptr()),
-            out: partial.values.as_mut_ptr().add(lane),
-            out_stride: seen.dim,
+            stretches: &stretches[visible.start / BLOCK_TOKENS..visible.end.div_ceil(BLOCK_TOKENS)],
+            stride: dim,
+            factors: Some(room.corrections.as_ptr().add(queries.start)),
+            out: partial.values.as_mut_ptr().add(queries.start * dim + lane),
+            out_stride: dim,
             ask_ahead: true,
         };
-        product.add::<F>(partial.max.len());
+        product.add::<F>(queries.len());
     }
 }

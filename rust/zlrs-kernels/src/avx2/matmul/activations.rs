@@ -79,10 +79,11 @@ pub(crate) fn pack_tile<F: Wide, const WIDE: bool>(
             } else {
                 F::auxiliary(q, d, &mut auxiliary);
             }
-            let groups =
-                q.chunks_exact(4).map(|q| u32::from_le_bytes([q[0], q[1], q[2], q[3]].map(|q| q as u8)));
-            let all = groups.chain(auxiliary[..F::AUXILIARY].iter().copied());
-            for (word, value) in words[column..].iter_mut().step_by(columns).zip(all) {
+            let (groups, further) = words.split_at_mut(F::BLOCK / 4 * columns);
+            for (word, q) in groups[column..].iter_mut().step_by(columns).zip(q.as_chunks::<4>().0) {
+                *word = u32::from_le_bytes(q.map(|q| q as u8));
+            }
+            for (word, &value) in further[column..].iter_mut().step_by(columns).zip(&auxiliary) {
                 *word = value;
             }
         }

@@ -16,6 +16,9 @@ pub(crate) type Accumulators<const R: usize, const C: usize> = [[__m256; C]; R];
 pub(crate) struct Buffer<const N: usize>(pub(crate) [u8; N]);
 
 /// 32 bytes from `p`.
+///
+/// # Safety
+/// As the module states.
 #[inline(always)]
 pub(crate) unsafe fn load(p: *const u8) -> __m256i {
     // SAFETY: see the module.
@@ -23,6 +26,9 @@ pub(crate) unsafe fn load(p: *const u8) -> __m256i {
 }
 
 /// 32 bytes to `p`.
+///
+/// # Safety
+/// As the module states.
 #[inline(always)]
 pub(crate) unsafe fn store(p: *mut u8, v: __m256i) {
     // SAFETY: see the module.
@@ -30,6 +36,9 @@ pub(crate) unsafe fn store(p: *mut u8, v: __m256i) {
 }
 
 /// 8 floats from 32 bytes at `p`.
+///
+/// # Safety
+/// As the module states.
 #[inline(always)]
 pub(crate) unsafe fn load_floats(p: *const u8) -> __m256 {
     // SAFETY: see the module.
@@ -37,6 +46,9 @@ pub(crate) unsafe fn load_floats(p: *const u8) -> __m256 {
 }
 
 /// One dword of the activations in all lanes; the load does the broadcast.
+///
+/// # Safety
+/// As the module states.
 #[inline(always)]
 pub(crate) unsafe fn broadcast(p: *const u32) -> __m256i {
     // SAFETY: see the module.
@@ -44,6 +56,9 @@ pub(crate) unsafe fn broadcast(p: *const u32) -> __m256i {
 }
 
 /// As [`broadcast`], the dword being a float.
+///
+/// # Safety
+/// As the module states.
 #[inline(always)]
 pub(crate) unsafe fn broadcast_float(p: *const u32) -> __m256 {
     // SAFETY: see the module.
@@ -56,6 +71,9 @@ pub(crate) unsafe fn broadcast_float(p: *const u32) -> __m256 {
 macro_rules! multiply_accumulate {
     ($(#[$doc:meta])* $name:ident, $multiply:literal, $add:literal) => {
         $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the module states.
         #[inline]
         #[target_feature(enable = "avx2")]
         pub(crate) unsafe fn $name(mut sum: __m256i, w: __m256i, a: __m256i) -> __m256i {
@@ -92,6 +110,9 @@ multiply_accumulate!(
 
 /// `sums[r][c] += weights x activations` over `G` groups of four weights: `p[r]` holds unsigned bytes, 32 a
 /// group; `a` holds dwords of signed bytes, `[group][column]`.
+///
+/// # Safety
+/// As the module states.
 #[inline(always)]
 pub(crate) unsafe fn dot_groups<const R: usize, const C: usize, const G: usize>(
     p: [*const u8; R],
@@ -116,6 +137,9 @@ pub(crate) unsafe fn dot_groups<const R: usize, const C: usize, const G: usize>(
 }
 
 /// Sums that start at a column's dword `a[c]` in every lane.
+///
+/// # Safety
+/// As the module states.
 #[inline(always)]
 pub(crate) unsafe fn start_sums<const R: usize, const C: usize>(a: *const u32) -> Sums<R, C> {
     // SAFETY: see the module; `a` spans C dwords.
@@ -132,6 +156,9 @@ pub(crate) unsafe fn start_sums<const R: usize, const C: usize>(a: *const u32) -
 }
 
 /// `isum += ` the 16-bit lanes of `sums`, added in pairs.
+///
+/// # Safety
+/// As the module states.
 #[inline(always)]
 pub(crate) unsafe fn widen<const R: usize, const C: usize>(sums: &Sums<R, C>, isum: &mut Sums<R, C>) {
     // SAFETY: see the module.
@@ -146,6 +173,9 @@ pub(crate) unsafe fn widen<const R: usize, const C: usize>(sums: &Sums<R, C>, is
 }
 
 /// `isum += scale x sums`: the 16-bit lanes times the strip's sub-block scale at `p[r]`, added in pairs.
+///
+/// # Safety
+/// As the module states.
 #[inline(always)]
 pub(crate) unsafe fn widen_scaled<const R: usize, const C: usize>(
     p: [*const u8; R],
@@ -164,6 +194,9 @@ pub(crate) unsafe fn widen_scaled<const R: usize, const C: usize>(
 }
 
 /// `acc = fma(f32(isum), scale * d, acc)`: eight f32 scales at `p[r]`, the column's `d` at `d[c]`.
+///
+/// # Safety
+/// As the module states.
 #[inline(always)]
 pub(crate) unsafe fn accumulate<const R: usize, const C: usize>(
     p: [*const u8; R],

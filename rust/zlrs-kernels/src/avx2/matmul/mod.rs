@@ -17,7 +17,7 @@ mod gemm;
 pub(crate) mod gemv;
 pub(crate) mod k_scales;
 pub(crate) mod lanes;
-mod packing;
+pub(crate) mod packing;
 mod products;
 pub(crate) mod q4_0;
 pub(crate) mod q4_1;

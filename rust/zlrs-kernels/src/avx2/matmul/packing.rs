@@ -115,6 +115,6 @@ pub(super) fn centre(q: &[i8], zero: i32) -> u32 {
 
 /// The sum of a block of activations.
 #[inline(always)]
-pub(super) fn sum(q: &[i8]) -> i32 {
+pub(crate) fn sum(q: &[i8]) -> i32 {
     q.iter().map(|&q| i32::from(q)).sum()
 }
