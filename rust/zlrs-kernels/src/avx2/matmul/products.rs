@@ -289,12 +289,12 @@ unsafe fn multiply(
         // Units of each worker's own share in order; who is done early takes units of another's, so that one slow core
         // does not hold up the step. Products with few columns are bound by memory: longer units keep a core's two
         // streams of reads going.
-        let unit_strips = |strips: usize| match few {
-            true => {
-                let some = strips.div_ceil(STRETCHES_PER_WORKER * pool.threads());
-                some.clamp(MIN_STRETCH, MAX_STRETCH).next_multiple_of(2)
+        let unit_strips = |strips: usize| {
+            if !few {
+                return UNIT_STRIPS;
             }
-            false => UNIT_STRIPS,
+            let some = strips.div_ceil(STRETCHES_PER_WORKER * pool.threads());
+            some.clamp(MIN_STRETCH, MAX_STRETCH).next_multiple_of(2)
         };
         let units_of = |strips: usize| strips.div_ceil(unit_strips(strips));
         let unit_range = |unit: usize, strips: usize| {
