@@ -16,7 +16,7 @@ use super::q8_0::Q8_0;
 use super::task::Task;
 use crate::avx512::{self, Wide};
 use crate::matmul::{Gate, Product};
-use crate::output::{Columns, Parts, SMALL_WORK};
+use crate::output::{Columns, Parts, SMALL_WORK, share};
 use crate::{Isa, KernelError, Pool, Scratch, TensorType};
 use std::ops::Range;
 
@@ -24,10 +24,6 @@ use std::ops::Range;
 const MAX_PRODUCTS: usize = 4;
 /// Strips of a unit that a worker takes from a product with many columns.
 const UNIT_STRIPS: usize = 4;
-/// Stretches of a worker's share of a product with few columns, about, and bounds of their strips.
-const STRETCHES_PER_WORKER: usize = 8;
-const MIN_STRETCH: usize = 8;
-const MAX_STRETCH: usize = 64;
 /// Values of a unit of quantising.
 const UNIT_VALUES: usize = 4096;
 
@@ -285,21 +281,17 @@ unsafe fn multiply(
             Some(_) => joint(0..all_strips),
             None => tasks().for_each(|task| run(task, 0..task.1.strips())),
         })
+    } else if few {
+        // Bound by memory: one long stretch for each worker keeps its stream of reads going.
+        pool.run(&|worker| match gated {
+            Some(_) => joint(share(all_strips, pool.threads(), worker)),
+            None => tasks().for_each(|task| run(task, share(task.1.strips(), pool.threads(), worker))),
+        })
     } else {
-        // Units of each worker's own share in order; who is done early takes units of another's, so that one slow core
-        // does not hold up the step. Products with few columns are bound by memory: longer units keep a core's two
-        // streams of reads going.
-        let unit_strips = |strips: usize| {
-            if !few {
-                return UNIT_STRIPS;
-            }
-            let some = strips.div_ceil(STRETCHES_PER_WORKER * pool.threads());
-            some.clamp(MIN_STRETCH, MAX_STRETCH).next_multiple_of(2)
-        };
-        let units_of = |strips: usize| strips.div_ceil(unit_strips(strips));
-        let unit_range = |unit: usize, strips: usize| {
-            unit * unit_strips(strips)..strips.min((unit + 1) * unit_strips(strips))
-        };
+        // Bound by arithmetic: whoever is free takes the next unit, so that an uneven core delays nobody.
+        let units_of = |strips: usize| strips.div_ceil(UNIT_STRIPS);
+        let unit_range =
+            |unit: usize, strips: usize| unit * UNIT_STRIPS..strips.min((unit + 1) * UNIT_STRIPS);
         if gated.is_some() {
             return pool
                 .run_units_in_order(units_of(all_strips), &|_, unit| joint(unit_range(unit, all_strips)));
