@@ -4,10 +4,12 @@ mod functions;
 mod guard;
 mod literals;
 mod sandbox;
+#[cfg(test)]
+mod tests;
 
 use self::guard::Guard;
 use self::sandbox::Sandbox;
-pub use self::sandbox::{MAX_FUEL, MAX_OUTPUT_BYTES, MAX_RECURSION, MAX_SOURCE_BYTES};
+pub use self::sandbox::{MAX_FUEL, MAX_OUTPUT_BYTES, MAX_RECURSION, MAX_SOURCE_BYTES, MAX_TIME};
 use crate::ModelError;
 use crate::gguf::Metadata;
 use crate::tokenizer::{Segment, Tokenizer};

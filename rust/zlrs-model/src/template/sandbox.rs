@@ -1,9 +1,16 @@
 //! Runs a template with bounded work: no files, no includes, no way out, and limits on time, memory, depth,
 //! source and output.
+//!
+//! Steps bound most work, but not all: the template engine charges nothing for comparing two long texts, and
+//! little for two lists that share their parts a thousandfold. So there is a limit on time too. A thread cannot be
+//! ended from outside: one that is over the limit is left to itself, and its template is refused for as long as it
+//! runs, so that a hostile file costs the renderings that were under way and never keeps a caller, and an honest
+//! one that a stalled machine made late is used again.
 
 use std::borrow::Cow;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::time::Duration;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
@@ -27,6 +34,8 @@ pub const MAX_FUEL: u64 = 1_500_000;
 /// touched cost nothing.
 const STACK_BYTES_PER_STEP: u64 = 640;
 const MIN_STACK_BYTES: u64 = 1 << 20;
+/// Longest rendering. Published templates take milliseconds for conversations that fill a window.
+pub const MAX_TIME: Duration = Duration::from_secs(10);
 /// Depth of statements and calls at run time.
 pub const MAX_RECURSION: usize = 64;
 
@@ -40,10 +49,18 @@ pub(super) fn fuel(messages: usize, bytes: usize) -> u64 {
 
 pub(super) struct Sandbox {
     environment: Environment<'static>,
+    /// Longest rendering.
+    pub(super) limit: Duration,
+    /// Alive while the rendering that went over the limit last still runs.
+    late: Mutex<Weak<()>>,
 }
 
 impl Sandbox {
     pub(super) fn new(source: &str) -> Result<Self, ModelError> {
+        Self::with_limit(source, MAX_TIME)
+    }
+
+    pub(super) fn with_limit(source: &str, limit: Duration) -> Result<Self, ModelError> {
         if source.len() > MAX_SOURCE_BYTES {
             let (given, limit) = (source.len() as u64, MAX_SOURCE_BYTES as u64);
             return Err(ModelError::limit("the length of the chat template in bytes", given, limit));
@@ -65,7 +82,7 @@ impl Sandbox {
         environment.set_syntax(syntax);
         let source = without_generation_tags(source)?;
         environment.add_template_owned(NAME, source).map_err(|error| failed(&error))?;
-        Ok(Self { environment })
+        Ok(Self { environment, limit, late: Mutex::default() })
     }
 
     /// Renders on a thread of its own, whose stack suits the deepest values that the steps could build.
@@ -76,28 +93,70 @@ impl Sandbox {
         eos: &str,
         options: RenderOptions,
     ) -> Result<String, ModelError> {
+        if self.late.lock().unwrap_or_else(PoisonError::into_inner).strong_count() > 0 {
+            return Err(self.too_slow());
+        }
         let fuel = fuel(messages.len(), messages.iter().map(|(_, content)| content.len()).sum());
         let stack_bytes =
             usize::try_from(MIN_STACK_BYTES + STACK_BYTES_PER_STEP * fuel).unwrap_or(usize::MAX);
-        std::thread::scope(|scope| {
-            std::thread::Builder::new()
-                .name("zlrs-template".into())
-                .stack_size(stack_bytes)
-                .spawn_scoped(scope, || self.render_here(messages, bos, eos, options, fuel))
-                .map_err(|source| ModelError::Io { action: "start a thread for the chat template", source })?
-                .join()
-                .unwrap_or_else(|_| Err(ModelError::Template { what: "the template engine panicked".into() }))
-        })
+        let rendering = Rendering {
+            environment: self.environment.clone(),
+            messages: messages
+                .iter()
+                .map(|(role, content)| context! { role => *role, content => content.as_ref() })
+                .collect(),
+            bos: bos.to_owned(),
+            eos: eos.to_owned(),
+            options,
+            fuel,
+        };
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let running = Arc::new(());
+        let late = Arc::downgrade(&running);
+        std::thread::Builder::new()
+            .name("zlrs-template".into())
+            .stack_size(stack_bytes)
+            // Nobody listens any more when it was too slow.
+            .spawn(move || {
+                drop(sender.send(rendering.run()));
+                drop(running);
+            })
+            .map_err(|source| ModelError::Io { action: "start a thread for the chat template", source })?;
+        match receiver.recv_timeout(self.limit) {
+            Ok(result) => result,
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Err(ModelError::Template { what: "the template engine panicked".into() })
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                *self.late.lock().unwrap_or_else(PoisonError::into_inner) = late;
+                Err(self.too_slow())
+            }
+        }
     }
 
-    fn render_here(
-        &self,
-        messages: &[(&str, Cow<'_, str>)],
-        bos: &str,
-        eos: &str,
-        options: RenderOptions,
-        fuel: u64,
-    ) -> Result<String, ModelError> {
+    fn too_slow(&self) -> ModelError {
+        let seconds = self.limit.as_secs_f64();
+        ModelError::Template {
+            what: format!(
+                "it did not finish within {seconds} s and is refused while it still runs; give another template"
+            ),
+        }
+    }
+}
+
+/// What one rendering needs, owned: it may outlive who asked for it.
+struct Rendering {
+    environment: Environment<'static>,
+    messages: Vec<Value>,
+    bos: String,
+    eos: String,
+    options: RenderOptions,
+    fuel: u64,
+}
+
+impl Rendering {
+    fn run(self) -> Result<String, ModelError> {
+        let Self { mut environment, messages, bos, eos, options, fuel } = self;
         let raised = Arc::new(Mutex::new(None));
         let slot = Arc::clone(&raised);
         let raise_exception = Value::from_function(move |message: String| -> Result<Value, Error> {
@@ -106,10 +165,6 @@ impl Sandbox {
         });
         let now_s = options.now_s;
         let strftime_now = Value::from_function(move |format: &str| functions::strftime(format, now_s));
-        let messages: Vec<Value> = messages
-            .iter()
-            .map(|(role, content)| context! { role => *role, content => content.as_ref() })
-            .collect();
         let context = context! {
             messages => messages,
             add_generation_prompt => options.add_generation_prompt,
@@ -121,7 +176,6 @@ impl Sandbox {
             strftime_now => strftime_now,
         };
         let mut output = Output { bytes: Vec::new(), overflowed: false };
-        let mut environment = self.environment.clone();
         environment.set_fuel(Some(fuel));
         let template = environment.get_template(NAME).map_err(|error| failed(&error))?;
         let result = template.render_captured_to(context, &mut output).map(drop);
