@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured value; peer and target are empty where there is none yet."""
+    """One measured value; peer and target are empty where there is none yet, `reason` unless it is missed."""
 
     figure: str
     unit: str
@@ -34,6 +34,7 @@ class Figure:
     target: str = ""
     met: bool | None = None
     note: str = ""
+    reason: str = ""
 
 
 def versus(

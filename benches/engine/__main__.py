@@ -12,13 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from report import ROOT, Figure, write_report
 
-from engine import peers, runners, summary
+from engine import peers, reasons, runners, summary
 from zlrs.models import installed
 
 QUICK_MODELS = (
@@ -31,7 +33,7 @@ FULL_MODELS = QUICK_MODELS[1:3]
 QUICK_TESTS = ["pp512", "tg64@0"]
 # In the quick form one model stands for what long contexts and batches do.
 QUICK_LONG_MODEL = QUICK_MODELS[1]
-QUICK_LONG_TESTS = ["pp4096", "tg32@4096", "b4:32@32", "b8:32@32"]
+QUICK_LONG_TESTS = ["pp4096", "tg32@4096", "tg16@8192", "b1:32@32", "b4:32@32", "b8:32@32"]
 FULL_TESTS = [
     "pp512",
     "pp4096",
@@ -46,6 +48,17 @@ FULL_TESTS = [
 STEPS = ["b1:32@32", "b2:32@32", "b4:32@32", "b8:32@32"]
 SLOW_TESTS = [f"pp{runners.SLOW_PROMPT}", f"tg{runners.SLOW_NEW}@0"]
 READ_MILLISECONDS = 400
+READ_SHARE_PERCENT = 75
+# Of one core, over the seconds after an answer in which nothing is asked.
+IDLE_PERCENT = 0.5
+READING = (
+    "Plain reading is a loop over memory in large pages, as the weights lie, with the engine's threads and"
+    " nothing else to do. A token's share is of plain reading of just as many bytes, measured in each round:"
+    " a small model's weights lie in part in the caches, and so do those bytes. What a token reads of keys"
+    " and values is not counted."
+)
+# Long tests are slow on the peer's side: in the quick form they run once, the others in every round.
+QUICK_ONCE = {"tg16@8192"}
 
 
 @dataclass
@@ -56,6 +69,9 @@ class Rounds:
     theirs: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     start_seconds: list[float] = field(default_factory=list)
     their_start_seconds: list[float] = field(default_factory=list)
+    load_seconds: list[float] = field(default_factory=list)
+    their_load_seconds: list[float] = field(default_factory=list)
+    plain_gb_per_s: list[float] = field(default_factory=list)
     peak: int = 0
     their_peak: int = 0
     facts: dict[str, object] = field(default_factory=dict)
@@ -81,27 +97,32 @@ def better_flash(peer: peers.Peer, model: Path, threads: int, tests: list[str]) 
     return settings
 
 
-def one_round(
-    program: str, others: list[peers.Peer], model: Path, plan: Plan, rounds: Rounds, index: int
-) -> None:
+def one_round(others: list[peers.Peer], model: Path, plan: Plan, rounds: Rounds, index: int) -> None:
     """Every engine once."""
-    run = runners.ours(program, model, plan.threads, plan.all_tests())
+    run = runners.ours(plan.program, model, plan.threads, plan.all_tests(index))
     rounds.add(run.rates)
     rounds.facts = run.facts
     rounds.peak = max(rounds.peak, run.peak_rss_bytes)
-    rounds.start_seconds.append(runners.ours(program, model, plan.threads, []).seconds)
+    size = int(str(run.facts["weight_bytes_of_a_token"]))
+    rate = runners.plain_read(plan.machine_program, plan.threads, size, READ_MILLISECONDS)
+    rounds.plain_gb_per_s.append(rate)
+    start = runners.ours(plan.program, model, plan.threads, [])
+    rounds.start_seconds.append(start.seconds)
+    rounds.load_seconds.append(float(str(start.facts["load_seconds"])))
     for peer in others:
         try:
             if peer.name == "llama.cpp":
                 if not plan.flash:
                     plan.flash.update(better_flash(peer, model, plan.threads, plan.tests))
                 for flash in (0, 1):
-                    tests = [test for test in plan.tests if plan.flash[test] == flash]
+                    tests = [test for test in plan.of_round(index) if plan.flash[test] == flash]
                     other = runners.llama_cpp(peer, model, plan.threads, tests, flash)
                     rounds.add(other.rates, peer.name)
                     rounds.their_peak = max(rounds.their_peak, other.peak_rss_bytes)
-                start = runners.llama_cpp_start(peer, model, plan.threads)
-                rounds.their_start_seconds.append(start.seconds)
+                other = runners.llama_cpp_start(peer, model, plan.threads)
+                rounds.their_start_seconds.append(other.seconds)
+                load = runners.llama_cpp_load(peer, model, plan.threads)
+                rounds.their_load_seconds.append(load)
             elif index == 0:
                 rounds.add(runners.slow_peer(peer, model, plan.threads).rates, peer.name)
         except (runners.RunError, OSError, ValueError, KeyError) as error:  # noqa: PERF203 - the others go on
@@ -110,27 +131,76 @@ def one_round(
 
 @dataclass
 class Plan:
-    """What is asked of one model."""
+    """What is asked of one model, and with which programs of ours."""
 
+    program: str
+    machine_program: str
     threads: int
     tests: list[str]
+    once: set[str] = field(default_factory=set)
     flash: dict[str, int] = field(default_factory=dict)
 
-    def all_tests(self) -> list[str]:
+    def of_round(self, index: int) -> list[str]:
+        """The tests of a round."""
+        return [test for test in self.tests if index == 0 or test not in self.once]
+
+    def all_tests(self, index: int) -> list[str]:
         """With what only ours is asked; each once."""
-        return list(dict.fromkeys([*self.tests, *STEPS, *SLOW_TESTS]))
+        return list(dict.fromkeys([*self.of_round(index), *STEPS, *SLOW_TESTS]))
+
+
+def medians(rates: dict[str, list[float]]) -> dict[str, float]:
+    """The middle of each test's rounds."""
+    return {test: summary.Spread.of(values).median for test, values in rates.items()}
+
+
+def seconds_figure(name: str, ours: list[float], theirs: list[float], note: str) -> Figure:
+    """A time beside llama.cpp's, which it should not exceed."""
+    mine = summary.Spread.of(ours).median
+    if not theirs:
+        return Figure(name, "s", mine, note=note)
+    other = summary.Spread.of(theirs).median
+    ratio = mine / other
+    return Figure(name, "s", mine, "llama.cpp", other, ratio, target="<= 1 x", met=ratio <= 1, note=note)
+
+
+def share_figure(name: str, read: float, plain: float, size: float) -> Figure:
+    """Of plain reading, what single tokens read."""
+    share = 100 * read / plain
+    return Figure(
+        f"share of plain reading at decode, {name}",
+        "%",
+        share,
+        target=f">= {READ_SHARE_PERCENT} %",
+        met=share >= READ_SHARE_PERCENT,
+        note=f"{read:.1f} GB/s of {plain:.1f}; both read the same {size / 1e6:.0f} MB again and again",
+    )
+
+
+def memory_figure(name: str, path: Path, rounds: Rounds) -> Figure:
+    """Peak memory."""
+    allowed = 1.10 * path.stat().st_size + float(str(rounds.facts["kv_bytes"]))
+    return Figure(
+        f"peak memory, {name}",
+        "MB",
+        rounds.peak / 1e6,
+        peer="llama.cpp" if rounds.their_peak else "",
+        peer_value=rounds.their_peak / 1e6 if rounds.their_peak else None,
+        ratio=rounds.peak / rounds.their_peak if rounds.their_peak else None,
+        target=f"<= {allowed / 1e6:.0f} MB (1.10 x file + KV)",
+        met=rounds.peak <= allowed,
+    )
 
 
 def figures_of(name: str, path: Path, plan: Plan, rounds: Rounds, machine: dict[str, object]) -> list[Figure]:
     """All figures of a model."""
-    llama = rounds.theirs.get("llama.cpp", {})
+    ours, llama, facts = medians(rounds.ours), rounds.theirs.get("llama.cpp", {}), rounds.facts
     figures = [
         summary.compare(name, test, rounds.ours[test], "llama.cpp", llama.get(test, []))
         for test in plan.tests
     ]
-    one = summary.Spread.of(rounds.ours[STEPS[0]]).median
     for rows, test, most in ((2, STEPS[1], 1.10), (4, STEPS[2], 1.35), (8, STEPS[3], None)):
-        ratio = rows * one / summary.Spread.of(rounds.ours[test]).median
+        ratio = rows * ours[STEPS[0]] / ours[test]
         met = ratio <= most if most else None
         target = f"<= {most}" if most else ""
         figures.append(Figure(f"step of {rows} rows to one of 1, {name}", "x", ratio, target=target, met=met))
@@ -139,54 +209,61 @@ def figures_of(name: str, path: Path, plan: Plan, rounds: Rounds, machine: dict[
             for test, theirs in rates.items():
                 figures.append(summary.compare(name, test, rounds.ours[test], peer, theirs))
     decode = next(test for test in plan.tests if test.startswith("tg") and test.endswith("@0"))
-    bytes_of_token = float(str(rounds.facts["weight_bytes_of_a_token"]))
-    read = bytes_of_token * summary.Spread.of(rounds.ours[decode]).median / 1e9
-    share = 100 * read / float(str(machine["read_gb_per_s"]))
-    figures.append(
-        Figure(
-            f"share of the read bandwidth at decode, {name}",
-            "%",
-            share,
-            target=">= 75 %",
-            met=share >= 75,
-            note=f"{read:.1f} GB/s of {machine['read_gb_per_s']} read plainly in this run",
-        )
-    )
-    start, peak = summary.Spread.of(rounds.start_seconds), rounds.peak
-    their_start = summary.Spread.of(rounds.their_start_seconds) if rounds.their_start_seconds else None
-    figures.append(
-        Figure(
+    size = float(str(facts["weight_bytes_of_a_token"]))
+    plain = summary.Spread.of(rounds.plain_gb_per_s).median
+    figures += [
+        share_figure(name, size * ours[decode] / 1e9, plain, size),
+        seconds_figure(
+            f"load, {name}",
+            rounds.load_seconds,
+            rounds.their_load_seconds,
+            "to a ready context, vocabulary too; file in the page cache",
+        ),
+        seconds_figure(
             f"from start to one token, {name}",
-            "s",
-            start.median,
-            peer="llama.cpp" if their_start else "",
-            peer_value=their_start.median if their_start else None,
-            ratio=start.median / their_start.median if their_start else None,
-            target="<= 1 x" if their_start else "",
-            met=start.median <= their_start.median if their_start else None,
-            note="the whole process, file in the page cache",
-        )
+            rounds.start_seconds,
+            rounds.their_start_seconds,
+            "the whole process, file in the page cache",
+        ),
+        memory_figure(name, path, rounds),
+    ]
+    measured = reasons.Measured(
+        ours=ours,
+        theirs=medians(llama),
+        types=cast("dict[str, int]", facts["types"]),
+        products=cast("reasons.Products", machine["products"]),
+        clock_ghz=float(str(machine["clock_ghz"])),
+        threads=plan.threads,
+        multiplications=int(str(facts["multiplications_of_a_prompt_token"])),
+        read_share=100 * size * ours[decode] / 1e9 / plain,
+        load_seconds=summary.Spread.of(rounds.load_seconds).median,
+        file_bytes=path.stat().st_size,
+        weight_bytes=int(str(facts["weight_bytes"])),
+        kv_bytes=int(str(facts["kv_bytes"])),
     )
-    allowed = 1.10 * path.stat().st_size + float(str(rounds.facts["kv_bytes"]))
-    figures.append(
-        Figure(
-            f"peak memory, {name}",
-            "MB",
-            peak / 1e6,
-            peer="llama.cpp" if rounds.their_peak else "",
-            peer_value=rounds.their_peak / 1e6 if rounds.their_peak else None,
-            ratio=peak / rounds.their_peak if rounds.their_peak else None,
-            target=f"<= {allowed / 1e6:.0f} MB (1.10 x file + KV)",
-            met=peak <= allowed,
-        )
+    return [measured.explain(figure) for figure in figures]
+
+
+def idle_figure(name: str, path: Path, threads: int) -> Figure:
+    """Processor time of a loaded engine that nobody asks anything, after it has answered."""
+    program = [sys.executable, str(Path(__file__).with_name("idle.py")), str(path), str(threads)]
+    facts = json.loads(runners.measure(program, threads)[0])
+    percent = 100 * facts["processor_seconds"] / facts["seconds"]
+    return Figure(
+        f"idle, {name}",
+        "% of a core",
+        percent,
+        target=f"<= {IDLE_PERCENT} %",
+        met=percent <= IDLE_PERCENT,
+        note=f"over {facts['seconds']:.0f} s after an answer",
     )
-    return figures
 
 
 def machine_figures(machine: dict[str, object]) -> list[Figure]:
     """Bandwidth, clock and multiply-adds per cycle of each type."""
     note = f"clock {machine['clock_ghz']} GHz, {machine['isa']}"
-    figures = [Figure("plain reading", "GB/s", float(str(machine["read_gb_per_s"])), note=note)]
+    plain = float(str(machine["read_gb_per_s"]))
+    figures = [Figure("plain reading of 268 MB", "GB/s", plain, note=f"best of short rounds; {note}")]
     products = machine["products"]
     if isinstance(products, dict):
         for kind, rows in products.items():
@@ -224,6 +301,7 @@ def main() -> None:
     figures = machine_figures(machine)
     remarks = [f"{options.threads} threads, {count} rounds in turn; medians, the middle half beside them."]
     remarks.append("Raw steps without sampling or text; batches as one plan of several sequences.")
+    remarks.append(READING)
     remarks += [f"{peer.name} {peer.version}." for peer in others]
     remarks += [f"{name} is missing: {reason}." for name, reason in reasons.items()]
     files = {model.name: path for model, path in installed()}
@@ -234,13 +312,15 @@ def main() -> None:
             continue
         long = options.quick and name == QUICK_LONG_MODEL
         tests = [*QUICK_TESTS, *(QUICK_LONG_TESTS if long else [])] if options.quick else FULL_TESTS
-        plan = Plan(options.threads, tests)
+        once = QUICK_ONCE if options.quick else set()
+        plan = Plan(program, machine_program, options.threads, tests, once)
         rounds = Rounds()
         for index in range(count):
-            one_round(program, others, path, plan, rounds, index)
+            one_round(others, path, plan, rounds, index)
             spent = (time.perf_counter() - began) / 60
             print(f"{name}: round {index + 1} of {count}, {spent:.1f} minutes", flush=True)
         figures += figures_of(path.name, path, plan, rounds, machine)
+        figures.append(idle_figure(path.name, path, options.threads))
         remarks += [f"{peer} on {path.name}: {reason}." for peer, reason in rounds.failures.items()]
         if plan.flash:
             remarks.append(f"llama.cpp's flash attention on {path.name}: {plan.flash}.")

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from mistralrs import ChatCompletionRequest, Runner, Which
+from mistralrs import CompletionRequest, Runner, Which
 
 
 def main() -> None:
@@ -20,11 +20,11 @@ def main() -> None:
     load_seconds = time.perf_counter() - start
 
     def ask(words: int, tokens: int) -> object:
-        messages = [{"role": "user", "content": " river" * words}]
-        request = ChatCompletionRequest(
-            model="default", messages=messages, max_tokens=tokens, temperature=0.0
-        )
-        return runner.send_chat_completion_request(request).usage
+        # Plain completion: a base model has no chat template.
+        prompt = " river" * words
+        options = {"max_tokens": tokens, "temperature": 0.0, "ignore_eos": True}
+        request = CompletionRequest(model="default", prompt=prompt, **options)
+        return runner.send_completion_request(request).usage
 
     ask(4, 2)
     usage = ask(prompt_tokens, new_tokens)

@@ -109,6 +109,40 @@ def llama_cpp_start(peer: Peer, model: Path, threads: int) -> Run:
     return Run({}, seconds, peak)
 
 
+def llama_cpp_load(peer: Peer, model: Path, threads: int) -> float:
+    """Seconds by its own log until model and a context of 256 tokens are ready; no token is computed."""
+    program = str(Path(peer.program[0]) / "llama-batched-bench")
+    arguments = [
+        "-c",
+        "256",
+        "-npp",
+        "1",
+        "-ntg",
+        "1",
+        "-npl",
+        "1",
+        "--log-timestamps",
+        "--log-prefix",
+        "-lv",
+        "4",
+    ]
+    text, _, _ = measure(
+        [program, "-m", str(model), "-t", str(threads), *arguments], threads, with_errors=True
+    )
+    # Minutes, seconds, milliseconds, microseconds; the line ends the making of the context.
+    found = re.search(r"^(\d+)\.(\d+)\.(\d+)\.(\d+) .*reserve took", text, re.MULTILINE)
+    if not found:
+        raise RunError("its log has no line that ends loading")
+    minutes, seconds, milliseconds, microseconds = map(int, found.groups())
+    return 60 * minutes + seconds + milliseconds / 1e3 + microseconds / 1e6
+
+
+def plain_read(program: str, threads: int, size: int, milliseconds: int) -> float:
+    """GB/s at which so many bytes are read again and again with nothing else to do, by the middle pass."""
+    command = [program, str(threads), str(milliseconds), "read", str(size)]
+    return float(json.loads(measure(command, threads)[0])["median_gb_per_s"])
+
+
 def slow_peer(peer: Peer, model: Path, threads: int) -> Run:
     """Candle or mistral.rs: a short prompt and a few tokens."""
     command = [*peer.program, str(model), str(SLOW_PROMPT), str(SLOW_NEW)]

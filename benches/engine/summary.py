@@ -84,13 +84,15 @@ def compare(model: str, test: str, ours: list[float], peer: str, theirs: list[fl
 def markdown(figures: list[Figure], heading: str, remarks: list[str]) -> str:
     """The table for docs."""
     lines = [f"# {heading}", "", *(f"{remark}\n" for remark in remarks)]
-    lines += ["| figure | zlrs | peer | ratio | target | spread |", "|---|---|---|---|---|---|"]
+    lines += [
+        "| figure | zlrs | peer | ratio | target | spread | why missed |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for figure in figures:
-        peer = f"{figure.peer} {figure.peer_value:.1f}" if figure.peer_value is not None else ""
+        peer = f"{figure.peer} {figure.peer_value:.2f}" if figure.peer_value is not None else ""
         ratio = f"{figure.ratio:.2f}" if figure.ratio is not None else ""
         met = {None: "", True: " met", False: " missed"}[figure.met]
         value = f"{figure.value:.2f} {figure.unit}"
-        lines.append(
-            f"| {figure.figure} | {value} | {peer} | {ratio} | {figure.target}{met} | {figure.note} |"
-        )
+        cells = [figure.figure, value, peer, ratio, f"{figure.target}{met}", figure.note, figure.reason]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@
 //! is computed: the time of the whole process is that of a start.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic, reason = "a program for measuring")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -17,9 +18,10 @@ use zlrs_engine::backend::Backend;
 use zlrs_engine::cpu::CpuBackend;
 use zlrs_engine::kv::{Arena, BLOCK_TOKENS, Sequence};
 use zlrs_engine::plan::{CHUNK_ROWS, Plan, Row};
-use zlrs_kernels::{Isa, Pool};
+use zlrs_kernels::{Isa, Matrix, Pool};
 use zlrs_model::decoder::Decoder;
 use zlrs_model::gguf::File;
+use zlrs_model::tokenizer::Tokenizer;
 use zlrs_model::weights::Weights;
 
 /// Tokens of the prompt that is computed before anything counts.
@@ -121,6 +123,33 @@ impl Machine {
     }
 }
 
+/// All matrices a token passes: what it multiplies by, and so reads.
+fn matrices(weights: &Weights) -> Vec<&Matrix> {
+    let mut all = vec![weights.head()];
+    for layer in &weights.layers {
+        if let Some(part) = &layer.attention {
+            all.extend([&part.query, &part.key, &part.value, &part.output].map(|map| &map.matrix));
+        }
+        if let Some(part) = &layer.mlp {
+            all.extend([&part.gate, &part.up, &part.down]);
+        }
+    }
+    all
+}
+
+/// Bytes of a token by weight type, as JSON; and the multiplications of a token of a prompt, where only the last
+/// one passes the head.
+fn work_of_a_token(weights: &Weights) -> (String, usize) {
+    let mut bytes: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut multiplications = 0;
+    for (index, matrix) in matrices(weights).into_iter().enumerate() {
+        *bytes.entry(matrix.tensor_type().name()).or_default() += matrix.bytes();
+        multiplications += if index == 0 { 0 } else { matrix.rows() * matrix.cols() };
+    }
+    let entries: Vec<String> = bytes.iter().map(|(name, bytes)| format!("\"{name}\": {bytes}")).collect();
+    (format!("{{{}}}", entries.join(", ")), multiplications)
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [path, threads, tests @ ..] = arguments.as_slice() else { panic!("MODEL.gguf THREADS TEST...") };
@@ -130,9 +159,12 @@ fn main() {
     let pool = Pool::new(threads.parse().unwrap()).unwrap();
     let file = File::open(Path::new(path)).unwrap();
     let decoder = Decoder::from_metadata(file.metadata(), &file).unwrap();
+    // Not used here, but a part of loading.
+    let _tokenizer = Tokenizer::from_metadata(file.metadata()).unwrap();
     let weights = Weights::load(&decoder, &file, isa, &pool, &|_, _| {}).unwrap();
-    let (weight_bytes, vocabulary_bytes) = (weights.bytes(), weights.embedding.bytes());
-    let tied = weights.output.is_none();
+    let token_bytes: usize = matrices(&weights).into_iter().map(Matrix::bytes).sum();
+    let (types, multiplications) = work_of_a_token(&weights);
+    let weight_bytes = weights.bytes();
     let tokens = |test: &Test| test.depth + test.tokens + 1;
     let context =
         tests.iter().map(tokens).max().unwrap_or(1).max(WARM_UP_TOKENS + 1).min(decoder.context_length);
@@ -163,11 +195,11 @@ fn main() {
             format!("\"{}\": {rate:.3}", test.name)
         })
         .collect();
-    let token_bytes = if tied { weight_bytes } else { weight_bytes - vocabulary_bytes };
     println!(
         "{{\"isa\": \"{}\", \"load_seconds\": {load_seconds:.4}, \"loaded_rss_kb\": {loaded_kb}, \
-         \"load_peak_rss_kb\": {load_peak_kb}, \"peak_rss_kb\": {}, \"weight_bytes_of_a_token\": {token_bytes}, \
-         \"kv_bytes\": {}, \"tok_per_s\": {{{}}}}}",
+         \"load_peak_rss_kb\": {load_peak_kb}, \"peak_rss_kb\": {}, \"weight_bytes\": {weight_bytes}, \
+         \"weight_bytes_of_a_token\": {token_bytes}, \"types\": {types}, \
+         \"multiplications_of_a_prompt_token\": {multiplications}, \"kv_bytes\": {}, \"tok_per_s\": {{{}}}}}",
         isa.name(),
         status_kb("VmHWM"),
         shape.blocks * shape.block_bytes,

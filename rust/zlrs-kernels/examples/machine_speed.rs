@@ -1,10 +1,13 @@
 //! What this machine gives: plain reading, the clock, and each weight type's product, as JSON on standard output.
 //!
 //! ```sh
-//! cargo run --release -p zlrs-kernels --example machine_speed -- [THREADS [MILLISECONDS_PER_FIGURE]]
+//! cargo run --release -p zlrs-kernels --example machine_speed -- [THREADS [MILLISECONDS_PER_FIGURE [TYPE]]]
+//! cargo run --release -p zlrs-kernels --example machine_speed -- THREADS MILLISECONDS_PER_FIGURE read BYTES
 //! ```
 //!
-//! Figures are the best of short rounds: other processes only ever make a round slower.
+//! Figures are the best of short rounds: other processes only ever make a round slower. `read` reads as many bytes
+//! as named, again and again, and reports the median too: what a token's weights are to be compared with, which are
+//! read again and again as well and lie in caches in part where the caches are not much smaller.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program for measuring")]
 
 use std::hint::black_box;
@@ -16,17 +19,39 @@ const MEMORY_BYTES: usize = 256 << 20;
 const ROWS: usize = 4864;
 const COLS: usize = 1024;
 
-/// The shortest time of one call of `job` in about `time`.
-fn best(time: Duration, mut job: impl FnMut()) -> f64 {
+/// The times of the calls of `job` in about `time`, in seconds, ascending.
+fn rounds(time: Duration, mut job: impl FnMut()) -> Vec<f64> {
     job();
     let start = Instant::now();
-    let mut best = f64::INFINITY;
-    while start.elapsed() < time {
+    let mut rounds = Vec::new();
+    while rounds.is_empty() || start.elapsed() < time {
         let round = Instant::now();
         job();
-        best = best.min(round.elapsed().as_secs_f64());
+        rounds.push(round.elapsed().as_secs_f64());
     }
-    best
+    rounds.sort_by(f64::total_cmp);
+    rounds
+}
+
+/// The shortest time of one call of `job` in about `time`.
+fn best(time: Duration, job: impl FnMut()) -> f64 {
+    rounds(time, job)[0]
+}
+
+/// So many bytes, none of them zero pages that the system shares, in large pages where it allows them: as the
+/// weights lie.
+fn memory(bytes: usize) -> Vec<u64> {
+    const PAGE: usize = 2 << 20;
+    let mut memory: Vec<u64> = Vec::with_capacity((bytes + PAGE) / 8);
+    let skipped = memory.as_ptr().align_offset(4096);
+    #[expect(unsafe_code, reason = "no safe way to ask for large pages")]
+    // SAFETY: whole pages inside the vector's own allocation; the advice changes no content. It may be refused.
+    let _ = unsafe {
+        let start = memory.as_mut_ptr().wrapping_add(skipped).cast();
+        rustix::mm::madvise(start, bytes / 4096 * 4096, rustix::mm::Advice::LinuxHugepage)
+    };
+    memory.resize(bytes / 8, 1);
+    memory
 }
 
 /// Cycles a nanosecond, by a chain of additions that depend on one another.
@@ -77,9 +102,10 @@ fn prefetch(at: &[u64]) {
 
 /// Reading with nothing else to do. With `ahead` as the products read, which some processors need to reach their
 /// memory's rate: a product is compared with the faster of both, or its share would be flattered.
-fn read_gb_per_s(pool: &Pool, memory: &[u64], time: Duration, ahead: bool) -> f64 {
+/// Best and median.
+fn read_gb_per_s(pool: &Pool, memory: &[u64], time: Duration, ahead: bool) -> [f64; 2] {
     let threads = pool.threads();
-    let seconds = best(time, || {
+    let seconds = rounds(time, || {
         pool.run(&|worker| {
             let share = &memory[memory.len() * worker / threads..memory.len() * (worker + 1) / threads];
             // Two streams, as the products read.
@@ -99,7 +125,7 @@ fn read_gb_per_s(pool: &Pool, memory: &[u64], time: Duration, ahead: bool) -> f6
         })
         .unwrap();
     });
-    (memory.len() * 8) as f64 / seconds / 1e9
+    [seconds[0], seconds[seconds.len() / 2]].map(|seconds| (memory.len() * 8) as f64 / seconds / 1e9)
 }
 
 fn matrix(isa: Isa, pool: &Pool, tensor_type: TensorType) -> Matrix {
@@ -124,11 +150,19 @@ fn main() {
     let time = Duration::from_millis(milliseconds);
     let only = arguments.next();
     let pool = Pool::new(threads).unwrap();
+    if only.as_deref() == Some("read") {
+        let bytes = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(MEMORY_BYTES);
+        let memory = memory(bytes);
+        let [plain, ahead] = [false, true].map(|ahead| read_gb_per_s(&pool, &memory, time, ahead));
+        let (best, median) = (plain[0].max(ahead[0]), plain[1].max(ahead[1]));
+        println!("{{\"bytes\": {bytes}, \"best_gb_per_s\": {best:.2}, \"median_gb_per_s\": {median:.2}}}");
+        return;
+    }
     let isa = Isa::select().unwrap();
     let clock = cycles_per_ns(time);
-    let memory = vec![1_u64; MEMORY_BYTES / 8];
+    let memory = memory(MEMORY_BYTES);
     println!("{{\"threads\": {threads}, \"isa\": \"{}\", \"clock_ghz\": {clock:.3},", isa.name());
-    let [plain, ahead] = [false, true].map(|ahead| read_gb_per_s(&pool, &memory, time, ahead));
+    let [plain, ahead] = [false, true].map(|ahead| read_gb_per_s(&pool, &memory, time, ahead)[0]);
     println!("\"read_gb_per_s\": {:.2}, \"read_without_prefetch_gb_per_s\": {plain:.2},", plain.max(ahead));
     drop(memory);
     println!("\"products\": {{");
