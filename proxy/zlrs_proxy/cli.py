@@ -85,7 +85,7 @@ def command(argv: Sequence[str]) -> int:
 
     try:
         first, config = settings()
-        opener = None if options.no_graph else graph_opener(config.graph)
+        opener = None if options.no_graph else graph_opener(config.graph, config.factor)
         logs.to_stderr()
         _allow_descriptors()
         worker = Worker(Place.decode(options.worker)) if options.worker is not None else None

@@ -95,7 +95,7 @@ class Sidecar:
                 f"refusing to serve metrics on {settings.admin_host} without a token. "
                 "Give --admin-token-file FILE"
             )
-        self._keeper = Keeper(open_graph, settings.store_retry_seconds)
+        self._keeper = Keeper(self._following(open_graph), settings.store_retry_seconds)
         self._limits = Limits(self._clock)
         ledger = (
             Ledger(settings.state_folder, self._clock.wall_ms())
@@ -120,6 +120,20 @@ class Sidecar:
         self.address = ""
         """`http://host:port` once started."""
         self.admin_address: str | None = None
+
+    def _following(self, open_graph: Callable[[], Graph] | None) -> Callable[[], Graph] | None:
+        """As `open_graph`; the graph knows how busy we are."""
+        if open_graph is None:
+            return None
+
+        def opened() -> Graph:
+            from zlrs.graph import follow_load
+
+            graph = open_graph()
+            follow_load(graph, lambda: self.metrics.in_flight / self.settings.in_flight_limit)
+            return graph
+
+        return opened
 
     @property
     def upstream_name(self) -> str:

@@ -18,18 +18,25 @@ __all__ = [
     "Pin",
     "RestoredState",
     "Tokenizer",
+    "answer_pairs",
     "build_info",
     "clean_text",
+    "compare_answers",
     "error_catalogue",
     "error_classes",
+    "fingerprint_quality",
     "header_names",
     "mask_personal",
     "perplexity",
     "reasons",
     "repeat_decision",
+    "share_limit",
+    "shipped_fingerprint",
     "text_names",
     "text_places",
+    "train_fingerprint",
     "verify_audit",
+    "wording_cosine",
 ]
 
 # --- build ------------------------------------------------------------------------------------------------
@@ -438,6 +445,8 @@ class Graph:
         body: bytes,
         upstream: str,
         now_ms: int,
+        factors: Sequence[tuple[str, str]] | None = None,
+        unknown_factor: str | None = None,
     ) -> Decision:
         """Decide about a request. Waits for the store a few milliseconds at most.
 
@@ -449,6 +458,8 @@ class Graph:
             body: The body, without content encoding.
             upstream: The upstream's name or base URL, from configuration.
             now_ms: Unix time in milliseconds.
+            factors: Names and values of the operator's facts, each name once.
+            unknown_factor: The name of a fact that is not known: the request is not eligible.
         """
 
     def decide_now(
@@ -460,6 +471,8 @@ class Graph:
         body: bytes,
         upstream: str,
         now_ms: int,
+        factors: Sequence[tuple[str, str]] | None = None,
+        unknown_factor: str | None = None,
     ) -> Decision | None:
         """`decide` without a wait; None where something has to be read first."""
 
@@ -505,6 +518,21 @@ class Graph:
             what: `all`, `tenant`, `scope`, `node`, `entry`, `written_before` or `expired`.
             which: The name, 64 hexadecimal digits, or Unix milliseconds. ValueError when it is neither.
         """
+
+    def appoint(
+        self, judge: Callable[..., str] | None, name: str = "", false_equivalent: float | None = None
+    ) -> None:
+        """Appoint a judge for answers that the rules cannot compare; None dismisses it.
+
+        Args:
+            judge: A callable of the ask and two answers: `equivalent`, `different` or `unsure`. It is called
+                in the threads that settle; whatever else it does is no verdict.
+            name: Its name and version.
+            false_equivalent: The upper limit of its error, as measured; without one it changes nothing.
+        """
+
+    def note_load(self, load: float) -> None:
+        """Note the load, 0 to 1: it moves how far the edge route looks, and nothing else."""
 
     def pools(self) -> str:
         """What trials have shown, by class, with the bound of each: a JSON array."""
@@ -611,3 +639,49 @@ class GraphFiles:
 
 def repeat_decision(body: str) -> tuple[str, str]:
     """Decide again from an audit record's body (JSON): what was recorded, what its inputs give now."""
+
+# --- fingerprints and judges ------------------------------------------------------------------------------
+
+def wording_cosine(one: str, other: str) -> float | None:
+    """How near two wordings are by the shipped fingerprint, -1 to 1; None where one has no fingerprint."""
+
+def shipped_fingerprint() -> bytes:
+    """The file of the fingerprint that ships with this build."""
+
+def train_fingerprint(
+    samples: Sequence[tuple[str, str]],
+    seed: int,
+    steps: int,
+    threads: int,
+    report: Callable[[int, float], None],
+) -> bytes:
+    """Train on (text, label) pairs and the generated ones; returns the file.
+
+    Args:
+        samples: Texts of one label are wordings of one question.
+        seed: Everything random comes from it.
+        steps: Of 128 texts each.
+        threads: They change the time and nothing else.
+        report: Called with the step and the mean loss every hundred steps; what it raises ends the training.
+    """
+
+def fingerprint_quality(
+    file: bytes,
+    known: Sequence[tuple[str, str]],
+    held_out: Sequence[tuple[str, str]],
+    thresholds: Sequence[float],
+) -> tuple[int, float, list[tuple[float, float, float]]]:
+    """What a fingerprint file is worth on held-out (text, label) pairs beside known ones.
+
+    Returns how many there are, the share whose nearest known text asks the same, and (threshold, recall,
+    precision) for each threshold.
+    """
+
+def answer_pairs(same: bool) -> list[tuple[str, str, str]]:
+    """Generated pairs of answers, (ask, one, other): those that say the same, or those that do not."""
+
+def compare_answers(ask: str, one: str, other: str) -> str:
+    """What the rules alone say of two answers: `agree`, `contradict` or `undecided`."""
+
+def share_limit(seen: int, of: int) -> float:
+    """The 95 % upper limit of a share of which `seen` were seen in `of` trials."""

@@ -36,16 +36,21 @@ from msgspec import Meta
 
 from zlrs import _core
 from zlrs.errors import ConfigurationError, from_core
+from zlrs.factors import configured as configured_factors
 from zlrs.graph_files import GraphFiles, StoredEntry, VerifyReport, repeat
 from zlrs.graph_types import Decision, Graph, Pool, PoolClass, PoolEvidence, PoolProgress
+from zlrs.judge import configured as configured_judge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
 
+    from zlrs.config import FactorSettings
     from zlrs.config import GraphSettings as GraphSection
+    from zlrs.factors import Factors
+    from zlrs.judge import Judge
 
 __all__ = [
     "MEMORY",
@@ -62,6 +67,7 @@ __all__ = [
     "StoredEntry",
     "VerifyReport",
     "default_directory",
+    "follow_load",
     "repeat",
 ]
 
@@ -101,6 +107,13 @@ class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     built_in_patterns: Annotated[
         bool, Meta(description="orders, invoices, tickets, phones, … are values of a form")
     ] = True
+    edge: Annotated[
+        Literal["off", "shadow", "bounded"],
+        Meta(
+            description="forms that look alike: not used, compared, or served once edge and class are proven"
+        ),
+    ] = "off"
+    max_forms: Annotated[int, Meta(ge=1, le=10_000_000, description="forms remembered for it")] = 200_000
     preset: Annotated[
         Literal["strict", "standard", "trial"],
         Meta(description="wrong answers per hit that are accepted: 0.1 %, 0.5 %, 1 %"),
@@ -147,6 +160,7 @@ class DecisionGraph:
         path: A directory of the graph's own, made with mode 0700; None keeps everything in memory.
         settings: See `GraphSettings`.
         remote: A Redis or Valkey behind the store. Machines that share one share the key file `graph.key`.
+        factors: Facts that are part of every scope; the graph closes them.
 
     Raises:
         ConfigurationError: A setting is out of its range.
@@ -157,8 +171,16 @@ class DecisionGraph:
         path: str | os.PathLike[str] | None,
         settings: GraphSettings | None = None,
         remote: RemoteStore | None = None,
+        *,
+        factors: Factors | None = None,
     ) -> None:
         self.settings = settings or GraphSettings()
+        self.load: Callable[[], float] | None = None
+        """How busy what answers is, 0 to 1: the busier, the further the edge route explores.
+
+        What may be served does not depend on it.
+        """
+        self._factors = factors
         given = None
         if remote is not None:
             given = (
@@ -175,7 +197,13 @@ class DecisionGraph:
             raise from_core(error) from None
 
     @classmethod
-    def open(cls, section: GraphSection, *, credential_check: bool = True) -> Self:
+    def open(
+        cls,
+        section: GraphSection,
+        *,
+        credential_check: bool = True,
+        factors: Sequence[FactorSettings] = (),
+    ) -> Self:
         """Open the graph that a configuration names.
 
         Args:
@@ -183,6 +211,10 @@ class DecisionGraph:
                 `$ZLRS_HOME/graph`, else `$XDG_DATA_HOME/zlrs/graph`.
             credential_check: Off where whoever opens the graph is the upstream itself: then nothing is
                 asked again either.
+            factors: The `[[factor]]` tables.
+
+        Raises:
+            ConfigurationError: A judge or a factor's provider cannot be used.
         """
         path = section.path or default_directory()
         settings = GraphSettings(
@@ -191,6 +223,7 @@ class DecisionGraph:
             credential_check=credential_check,
             recheck=credential_check,
             canonical=section.canonical,
+            edge=section.edge,
             preset=section.preset,
         )
         remote = None
@@ -207,7 +240,17 @@ class DecisionGraph:
                 username=section.remote_username,
                 password=password,
             )
-        return cls(None if path == MEMORY else path, settings, remote)
+        judge = configured_judge(section)
+        known = configured_factors(factors)
+        try:
+            graph = cls(None if path == MEMORY else path, settings, remote, factors=known)
+        except BaseException:
+            if known is not None:
+                known.close()
+            raise
+        if judge is not None:
+            graph.appoint(judge.judge, name=judge.name, false_equivalent=section.judge_error)
+        return graph
 
     def decide(
         self,
@@ -230,7 +273,12 @@ class DecisionGraph:
             upstream: The upstream's name or base URL, from configuration, never from a request.
             now_ms: Unix time in milliseconds.
         """
-        return self._core.decide(method, path, query, headers, body, upstream, now_ms)
+        if self.load is not None and self.settings.edge != "off":
+            self._core.note_load(self.load())
+        if self._factors is None:
+            return self._core.decide(method, path, query, headers, body, upstream, now_ms)
+        known, unknown = self._factors.current()
+        return self._core.decide(method, path, query, headers, body, upstream, now_ms, known, unknown)
 
     def decide_now(
         self,
@@ -243,7 +291,10 @@ class DecisionGraph:
         now_ms: int,
     ) -> Decision | None:
         """`decide` for an event loop: None where something has to be read first; then ask from a thread."""
-        return self._core.decide_now(method, path, query, headers, body, upstream, now_ms)
+        if self._factors is None:
+            return self._core.decide_now(method, path, query, headers, body, upstream, now_ms)
+        known, unknown = self._factors.current()
+        return self._core.decide_now(method, path, query, headers, body, upstream, now_ms, known, unknown)
 
     def settle(
         self,
@@ -267,6 +318,19 @@ class DecisionGraph:
             now_ms: Unix time in milliseconds when it ended.
         """
         return self._core.settle(_own(decision), status, headers, body, complete, now_ms)
+
+    def appoint(self, judge: Judge | None, *, name: str = "", false_equivalent: float | None = None) -> None:
+        """Appoint a judge for answers that the rules cannot compare; None dismisses it.
+
+        It is asked in the threads that settle, twice a comparison. See `zlrs.judge`.
+
+        Args:
+            judge: A callable of the ask and two answers.
+            name: Its name and version; evidence gathered with another judge does not count.
+            false_equivalent: Its measured error; it enters every bound the judge takes part in. None, or more
+                than 0.05: it is asked and recorded, and changes nothing.
+        """
+        self._core.appoint(judge, name, false_equivalent)
 
     def withdraw(self, decision: Decision, now_ms: int, reason: str) -> None:
         """Make sure that the stored answer to this request is never served again; durable on return."""
@@ -342,6 +406,8 @@ class DecisionGraph:
 
     def close(self) -> None:
         """Commit and sign what waits, and stop the threads. Later decisions are skipped."""
+        if self._factors is not None:
+            self._factors.close()
         self._core.close()
 
     def __enter__(self) -> Self:
@@ -363,6 +429,12 @@ def default_directory() -> Path:
         return Path(home) / "graph"
     data = os.environ.get("XDG_DATA_HOME")
     return (Path(data) if data else Path.home() / ".local" / "share") / "zlrs" / "graph"
+
+
+def follow_load(graph: Graph, load: Callable[[], float]) -> None:
+    """Let a decision graph know how busy what answers is; another graph does not care."""
+    if isinstance(graph, DecisionGraph):
+        graph.load = load
 
 
 def _own(decision: Decision) -> _core.Decision:

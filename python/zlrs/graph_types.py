@@ -62,7 +62,7 @@ class Decision(Protocol):
 
     @property
     def route(self) -> str:
-        """`same` or `canonical`; empty for a skipped request."""
+        """`same`, `canonical` or `edge`; empty for a skipped request."""
 
     @property
     def reason(self) -> str:

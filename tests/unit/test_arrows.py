@@ -16,15 +16,16 @@ ROOT = Path(__file__).resolve().parents[2]
 CRATES = {
     "zlrs-text": set(),
     "zlrs-wire": set(),
+    "zlrs-fingerprint": set(),
     "zlrs-graph": {"zlrs-text", "zlrs-wire"},
-    "zlrs-store": {"zlrs-graph", "zlrs-text", "zlrs-wire"},
+    "zlrs-store": {"zlrs-graph", "zlrs-fingerprint", "zlrs-text", "zlrs-wire"},
     "zlrs-remote": {"zlrs-graph", "zlrs-store"},
     "zlrs-kernels": set(),
     "zlrs-model": {"zlrs-kernels"},
     "zlrs-engine": {"zlrs-kernels", "zlrs-model"},
     "zlrs-train": {"zlrs-kernels", "zlrs-model", "zlrs-engine", "zlrs-text"},
     "zlrs-py": {
-        "zlrs-text", "zlrs-wire", "zlrs-graph", "zlrs-store", "zlrs-remote",
+        "zlrs-text", "zlrs-wire", "zlrs-fingerprint", "zlrs-graph", "zlrs-store", "zlrs-remote",
         "zlrs-kernels", "zlrs-model", "zlrs-engine", "zlrs-train",
     },
 }  # fmt: skip

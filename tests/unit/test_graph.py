@@ -264,3 +264,20 @@ def test_threads_share_a_graph(graph) -> None:
 def test_a_decision_of_something_else_is_refused(graph) -> None:
     with pytest.raises(TypeError):
         graph.settle(object(), 200, JSON, b"", True, NOW_MS)
+
+
+def test_the_load_moves_how_far_the_edge_route_looks_and_nothing_else() -> None:
+    from zlrs.graph import DecisionGraph, GraphSettings, follow_load
+
+    asked: list[float] = []
+
+    def load() -> float:
+        asked.append(1.0)
+        return 1.0
+
+    for edge, expected in (("off", 0), ("shadow", 1)):
+        with DecisionGraph(None, GraphSettings(edge=edge)) as graph:
+            follow_load(graph, load)
+            graph.decide("POST", "/v1/messages", "", [], b"{}", "up", 1_800_000_000_000)
+        assert len(asked) == expected
+    follow_load(object(), load)

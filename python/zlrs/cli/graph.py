@@ -35,7 +35,8 @@ _EXAMPLES = """examples:
   zlrs graph export --full > entries.jsonl
   zlrs graph import entries.jsonl --trusted 5f0c…
   zlrs graph warm questions.txt --model claude-sonnet-4-5 --key-env ANTHROPIC_API_KEY
-  zlrs graph verify"""
+  zlrs graph verify
+  zlrs graph train --help"""
 _EXPORT_LIMIT = 100_000_000
 _INSPECT_LIMIT = 100
 
@@ -55,6 +56,10 @@ _TOPICS: dict[PurgeBy, str] = {
 
 def command(arguments: Sequence[str]) -> int:
     """Look at, check or clear a decision graph."""
+    if arguments[:1] == ["train"]:
+        from zlrs.cli.graph_train import command as train
+
+        return train(arguments[1:])
     parser = Parser("zlrs graph", "Look at, check and clear a decision graph.", _EXAMPLES)
     parser.add_argument(
         "action",

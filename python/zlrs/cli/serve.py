@@ -123,7 +123,7 @@ def _open_graph(config: Config) -> Graph:
     from zlrs.graph import DecisionGraph
 
     # The engine is the upstream itself: who may ask it was decided by its keys.
-    return DecisionGraph.open(config.graph, credential_check=False)
+    return DecisionGraph.open(config.graph, credential_check=False, factors=config.factor)
 
 
 def _announce(address: str, model: str) -> None:

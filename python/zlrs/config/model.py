@@ -140,6 +140,12 @@ class GraphSettings(Section, frozen=True):
         Literal["off", "shadow", "bounded"],
         Meta(description="other wordings by the canonical rules: not used, compared, or served once proven"),
     ] = "shadow"
+    edge: Annotated[
+        Literal["off", "shadow", "bounded"],
+        Meta(
+            description="forms that look alike: not used, compared, or served once edge and class are proven"
+        ),
+    ] = "off"
     preset: Annotated[
         Literal["strict", "standard", "trial"],
         Meta(description="wrong answers per hit that are accepted: 0.1 %, 0.5 %, 1 %"),
@@ -157,6 +163,52 @@ class GraphSettings(Section, frozen=True):
     ] = "zlrs"
     remote_username: str | None = None
     remote_password_env: Annotated[str, Meta(description="variable with the password there")] | None = None
+    judge_url: (
+        Annotated[
+            str,
+            Meta(
+                pattern="^https?://", description="Chat endpoint (up to /v1) that compares where rules cannot"
+            ),
+        ]
+        | None
+    ) = None
+    judge_model: Annotated[str, Meta(min_length=1, description="the judge's model")] | None = None
+    judge_key_env: Annotated[str, Meta(description="variable with the judge's key")] | None = None
+    judge_timeout_seconds: Annotated[Seconds, Meta(description="longest wait for a verdict")] = 10.0
+    judge_callable: (
+        Annotated[
+            str, Meta(pattern="^[^:]+:[^:]+$", description="package.module:function instead of an endpoint")
+        ]
+        | None
+    ) = None
+    judge_error: (
+        Annotated[
+            float,
+            Meta(ge=0, le=0.05, description="its measured error; absent = it is asked and changes nothing"),
+        ]
+        | None
+    ) = None
+
+
+class FactorSettings(Section, frozen=True):
+    """One `[[factor]]`: a fact that answers depend on. It has one of `http`, `redis`, `callable`."""
+
+    name: Annotated[
+        str,
+        Meta(pattern="^[A-Za-z0-9._-]{1,64}$", description="its name; a change of its value is a new scope"),
+    ]
+    http: Annotated[str, Meta(pattern="^https?://", description="URL whose body is the value")] | None = None
+    redis: Annotated[str, Meta(pattern="^redis://", description="redis://host:port/database")] | None = None
+    redis_key: Annotated[str, Meta(min_length=1, description="key whose string is the value")] | None = None
+    redis_password_env: Annotated[str, Meta(description="variable with the password")] | None = None
+    callable: (
+        Annotated[str, Meta(pattern="^[^:]+:[^:]+$", description="package.module:function that returns it")]
+        | None
+    ) = None
+    ttl_seconds: Annotated[
+        Seconds, Meta(description="life of a value; without a fresh one requests are not eligible")
+    ] = 60.0
+    timeout_seconds: Annotated[Seconds, Meta(description="longest wait for the provider")] = 2.0
 
 
 class ProxySettings(Section, frozen=True):
@@ -349,3 +401,4 @@ class Config(Section, frozen=True):
     upstream: list[UpstreamSettings] = []
     rule: list[RuleSettings] = []
     price: list[PriceSettings] = []
+    factor: list[FactorSettings] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from zlrs.config.model import Config, PriceSettings, RuleSettings, Section, UpstreamSettings
+from zlrs.config.model import Config, FactorSettings, PriceSettings, RuleSettings, Section, UpstreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,7 +22,12 @@ def sections() -> list[str]:
 
 def lists() -> dict[str, type[Section]]:
     """Names of all lists of tables (`[[name]]`) and the struct behind an entry."""
-    return {"upstream": UpstreamSettings, "rule": RuleSettings, "price": PriceSettings}
+    return {
+        "upstream": UpstreamSettings,
+        "rule": RuleSettings,
+        "price": PriceSettings,
+        "factor": FactorSettings,
+    }
 
 
 def section_type(name: str) -> type[Section]:

@@ -143,7 +143,11 @@ async def _load(context: ServerContext, load: Load, open_graph: OpenGraph | None
         # In a thread too: the first look at the facts sums the file.
         facts = await asyncio.to_thread(ModelFacts.of_engine, engine)
         if open_graph is not None:
+            from zlrs.graph import follow_load
+
             graph = await asyncio.to_thread(open_graph)
+            admission = context.admission
+            follow_load(graph, lambda: admission.in_flight / admission.limit)
             settled = context.metrics.settled
 
             def report(result: str) -> None:

@@ -36,6 +36,8 @@ pub struct Class<'c> {
     pub upstream: &'c str,
     /// The model that is asked for. Which version of it answers is part of the pool.
     pub model: &'c str,
+    /// What else the count depends on: the fingerprint that proposes, the judge that compares. Empty for neither.
+    pub means: &'c [u8],
 }
 
 impl Class<'_> {
@@ -45,17 +47,19 @@ impl Class<'_> {
             AnswerKind::Closed => 1,
             AnswerKind::Prose => 2,
         };
-        Digest::keyed(
-            key,
-            [
-                b"evidence".as_slice(),
-                &[route_code(self.route), self.rules, kind],
-                self.language.as_bytes(),
-                self.tenant.as_bytes(),
-                self.upstream.as_bytes(),
-                self.model.as_bytes(),
-            ],
-        )
+        let class = [route_code(self.route), self.rules, kind];
+        let mut parts = vec![
+            b"evidence".as_slice(),
+            &class,
+            self.language.as_bytes(),
+            self.tenant.as_bytes(),
+            self.upstream.as_bytes(),
+            self.model.as_bytes(),
+        ];
+        if !self.means.is_empty() {
+            parts.push(self.means);
+        }
+        Digest::keyed(key, parts)
     }
 }
 

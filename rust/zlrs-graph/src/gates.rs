@@ -59,6 +59,16 @@ impl EdgeRecord {
         }
     }
 
+    /// Whether it was wrong once: it never opens then.
+    pub const fn is_closed(&self) -> bool {
+        self.wrong > 0
+    }
+
+    /// Comparisons over it, and wrong ones among them.
+    pub const fn counts(&self) -> (u64, u64) {
+        (self.clean + self.wrong, self.wrong)
+    }
+
     /// Five clean trials on two entries, and no error ever.
     pub const fn is_open(&self) -> bool {
         self.wrong == 0 && self.clean >= EDGE_CLEAN_NEEDED && self.has_second_entry

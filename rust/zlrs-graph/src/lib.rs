@@ -10,6 +10,7 @@ mod bound;
 mod credential;
 mod decide;
 mod digest;
+mod edge;
 mod eligibility;
 mod evidence;
 mod form;
@@ -28,6 +29,7 @@ pub use bound::{ALPHA, Preset, largest_sum, printed, trials_needed, upper_limit}
 pub use credential::{Credential, Credentials};
 pub use decide::{CLOCK_SLACK_MS, Inputs, Outcome, decide};
 pub use digest::Digest;
+pub use edge::{EdgeEnds, EdgeInputs, propose_edge};
 pub use eligibility::{check_body, check_headers};
 pub use evidence::{Agreement, AnswerKind, Cause, Class, Policy, Pool, Trial};
 pub use form::{Response, storable};

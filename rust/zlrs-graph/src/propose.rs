@@ -1,4 +1,4 @@
-//! What the *canonical* route makes of a request that the *same* route does not answer. Pure, like [`decide`].
+//! What the routes that need a proof make of a request that the *same* route does not answer. Pure, like [`decide`].
 
 use serde::{Deserialize, Serialize};
 use zlrs_wire::Reason;
@@ -106,10 +106,20 @@ pub enum Nothing {
     NotServable,
     /// A guard keeps the wordings apart.
     Guard,
+    /// The forms are not near enough to be looked at.
+    NotNear,
+    /// The edge was wrong once.
+    Closed,
 }
 
-/// Proposes. Constant time but for the length of a guard's name; reads nothing but its argument.
+/// Proposes over the *canonical* route. Constant time but for the length of a guard's name; reads nothing but its
+/// argument.
 pub fn propose(inputs: &ProposalInputs) -> Proposal {
+    propose_over(Route::Canonical, inputs)
+}
+
+/// The rules that both routes share.
+pub(crate) fn propose_over(route: Route, inputs: &ProposalInputs) -> Proposal {
     if inputs.mode == Mode::Off {
         return Proposal::Nothing(Nothing::Off);
     }
@@ -125,7 +135,7 @@ pub fn propose(inputs: &ProposalInputs) -> Proposal {
     let LookupFacts::Found(entry) = inputs.base.lookup else {
         return Proposal::Nothing(Nothing::NoEntry);
     };
-    if !entry.versions.serve(Route::Canonical) {
+    if !entry.versions.serve(route) {
         return Proposal::Nothing(Nothing::NotServable);
     }
     if inputs.guard.is_some() {

@@ -75,6 +75,11 @@ pub struct Settings {
     pub canonical: Mode,
     /// Whether the built-in patterns of business identifiers (orders, invoices, tickets, phones, …) are values of a form.
     pub built_in_patterns: bool,
+    /// Whether forms that look alike are compared, or served where their edge is open and their bound holds. Needs
+    /// `canonical` in shadow at least, whose entries it looks at.
+    pub edge: Mode,
+    /// Forms remembered for it, up to 10 million.
+    pub max_forms: u64,
     /// The accepted rate of wrong answers per hit of the routes that need a proof.
     pub preset: Preset,
     /// Whether served answers are asked for again in the background. Off only where the graph's owner is the upstream
@@ -104,6 +109,8 @@ impl Default for Settings {
             audit: true,
             canonical: Mode::Shadow,
             built_in_patterns: true,
+            edge: Mode::Off,
+            max_forms: 200_000,
             preset: Preset::Strict,
             recheck: true,
             recheck_least_age_s: 60,
@@ -135,12 +142,20 @@ impl Settings {
             ("read_deadline_ms", self.read_deadline_ms, 1, 1000),
             ("recheck_least_age_s", self.recheck_least_age_s, 0, DAY_S),
             ("recheck_every_s", self.recheck_every_s, 1, 3600),
+            ("max_forms", self.max_forms, 1, 10_000_000),
         ];
         for (name, given, least, most) in whole {
             if !(least..=most).contains(&given) {
                 let (given, allowed) = (given.to_string(), format!("{least} to {most}"));
                 return Err(SettingsError::Range { name, given, allowed });
             }
+        }
+        if self.edge != Mode::Off && self.canonical == Mode::Off {
+            return Err(SettingsError::Range {
+                name: "canonical",
+                given: "off".to_owned(),
+                allowed: "shadow or bounded where edge is not off".to_owned(),
+            });
         }
         if !(0.0..=TEMPERATURE_LIMIT_MAX).contains(&self.temperature_limit) {
             return Err(SettingsError::Range {

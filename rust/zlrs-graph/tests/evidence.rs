@@ -103,6 +103,7 @@ fn every_part_of_a_class_makes_a_pool_of_its_own() {
         tenant: &tenant,
         upstream: "http://one",
         model: "m",
+        means: b"",
     };
     let classes = [
         class,
@@ -113,6 +114,7 @@ fn every_part_of_a_class_makes_a_pool_of_its_own() {
         Class { tenant: &other, ..class },
         Class { upstream: "http://two", ..class },
         Class { model: "n", ..class },
+        Class { means: b"a judge", ..class },
         Class { language: "enh", upstream: "ttp://one", ..class },
     ];
     let pools: std::collections::BTreeSet<Digest> =

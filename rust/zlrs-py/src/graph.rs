@@ -12,12 +12,14 @@ use pyo3::types::PyBytes;
 use zlrs_graph::{Digest, Response, Settings, SettingsError};
 use zlrs_remote::{RemoteSettings, RemoteStore};
 use zlrs_store::{
-    Behind, Decision, Graph, GraphRequest, Imported, Purge, Store, StoreError, Topic, Verifier,
+    Appointed, Behind, Decision, Factors, Graph, GraphRequest, Imported, Purge, Store, StoreError, Topic,
+    Verifier,
 };
 use zlrs_wire::replay::Form;
 
 use crate::error::{Catalogued, detached};
 use crate::graph_files::pools_json;
+use crate::judge::PyJudge;
 
 /// Addresses, Cluster or not, deadline in milliseconds, prefix, user, password.
 type RemoteArguments = (Vec<String>, bool, u64, String, Option<String>, Option<String>);
@@ -75,6 +77,7 @@ impl PyGraph {
 
     /// Decides about a request. Waits for the store a few milliseconds at most.
     #[expect(clippy::too_many_arguments, reason = "a request line, its headers and body, and the time")]
+    #[pyo3(signature = (method, path, query, headers, body, upstream, now_ms, factors = None, unknown_factor = None))]
     fn decide(
         &self,
         py: Python<'_>,
@@ -85,10 +88,15 @@ impl PyGraph {
         body: PyBackedBytes,
         upstream: &str,
         now_ms: u64,
+        factors: Option<Vec<(String, String)>>,
+        unknown_factor: Option<&str>,
     ) -> PyDecision {
         let decision = py.detach(|| {
             let headers = slices(&headers);
-            let request = GraphRequest { method, path, query, headers: &headers, body: &body, upstream };
+            let known = factors.as_deref().unwrap_or_default();
+            let factors = unknown_factor.map_or(Factors::Known(known), Factors::Unknown);
+            let request =
+                GraphRequest { method, path, query, headers: &headers, body: &body, upstream, factors };
             self.graph.decide(&request, now_ms)
         });
         PyDecision { decision }
@@ -96,6 +104,7 @@ impl PyGraph {
 
     /// `decide` without a wait; None where something has to be read first.
     #[expect(clippy::too_many_arguments, reason = "a request line, its headers and body, and the time")]
+    #[pyo3(signature = (method, path, query, headers, body, upstream, now_ms, factors = None, unknown_factor = None))]
     fn decide_now(
         &self,
         py: Python<'_>,
@@ -106,10 +115,15 @@ impl PyGraph {
         body: PyBackedBytes,
         upstream: &str,
         now_ms: u64,
+        factors: Option<Vec<(String, String)>>,
+        unknown_factor: Option<&str>,
     ) -> Option<PyDecision> {
         py.detach(|| {
             let headers = slices(&headers);
-            let request = GraphRequest { method, path, query, headers: &headers, body: &body, upstream };
+            let known = factors.as_deref().unwrap_or_default();
+            let factors = unknown_factor.map_or(Factors::Known(known), Factors::Unknown);
+            let request =
+                GraphRequest { method, path, query, headers: &headers, body: &body, upstream, factors };
             self.graph.decide_now(&request, now_ms)
         })
         .map(|decision| PyDecision { decision })
@@ -175,6 +189,22 @@ impl PyGraph {
             text => Some(Verifier::from_hex(text).ok_or_else(unreadable)?),
         };
         detached(py, || self.graph.import(line, trusted.as_ref(), now_ms).map(Imported::name))
+    }
+
+    /// Appoints a judge for answers that the rules cannot compare: a callable of the ask and two answers that returns
+    /// `equivalent`, `different` or `unsure`; `None` dismisses it. It runs in the threads that settle.
+    #[pyo3(signature = (judge, name = "", false_equivalent = None))]
+    fn appoint(&self, judge: Option<Py<PyAny>>, name: &str, false_equivalent: Option<f64>) {
+        self.graph.appoint(judge.map(|judge| Appointed {
+            judge: Arc::new(PyJudge::new(judge)),
+            name: name.to_owned(),
+            false_equivalent,
+        }));
+    }
+
+    /// Notes the load, 0 to 1: it moves how far the edge route looks, and nothing else.
+    fn note_load(&self, load: f64) {
+        self.graph.note_load(load);
     }
 
     /// What trials have shown, by class: a JSON array.
@@ -249,7 +279,7 @@ impl PyDecision {
         self.decision.kind().name()
     }
 
-    /// `same` or `canonical`; empty for a skipped request.
+    /// `same`, `canonical` or `edge`; empty for a skipped request.
     #[getter]
     fn route(&self) -> &'static str {
         self.decision.route().map_or("", |route| route.name())

@@ -5,9 +5,11 @@ mod audit;
 mod build_info;
 mod engine;
 mod error;
+mod fingerprint;
 mod generation;
 mod graph;
 mod graph_files;
+mod judge;
 mod patterns;
 mod perplexity;
 mod session;
@@ -29,11 +31,15 @@ mod _core {
     #[pymodule_export]
     use super::error::CoreError;
     #[pymodule_export]
+    use super::fingerprint::{fingerprint_quality, shipped_fingerprint, train_fingerprint, wording_cosine};
+    #[pymodule_export]
     use super::generation::{Delta, Finished, PyGeneration};
     #[pymodule_export]
     use super::graph::{PyDecision, PyGraph};
     #[pymodule_export]
     use super::graph_files::{PyGraphFiles, repeat_decision};
+    #[pymodule_export]
+    use super::judge::{answer_pairs, compare_answers, share_limit};
     #[pymodule_export]
     use super::patterns::PyPatterns;
     #[pymodule_export]

@@ -21,8 +21,11 @@ pub use audit::{Audit, AuditFault, AuditReport, VerifyError, verify_audit};
 pub use directory::Directory;
 pub use entry::{Draft, Entry, ROW_OVERHEAD_BYTES};
 pub use error::StoreError;
-pub use evidence::{Evidence, LabelledPool, PoolLabel};
-pub use graph::{Behind, Decision, Graph, GraphRequest, Repeated, ReplayError, Settled, Topic, repeat};
+pub use evidence::{Evidence, KeptForm, KnownForm, LabelledPool, PoolLabel};
+pub use graph::{
+    Appointed, Behind, Decision, Factors, Graph, GraphRequest, Judge, Repeated, ReplayError, Settled, Topic,
+    Verdict, repeat,
+};
 pub use memory::MemoryStore;
 pub use notices::Notices;
 pub use offline::{EntrySummary, Offline, VerifyReport};

@@ -241,6 +241,10 @@ impl Offline {
         if !path.exists() {
             return Ok(());
         }
+        let key = self.secrets.derived("evidence rows");
+        for name in Evidence::open(&path, key, Notices::default(), 0)?.unsealed_edges()? {
+            report.fault(format!("edge {name}: its seal does not hold"));
+        }
         let believed = self.pools()?;
         report.pools = believed.len() as u64;
         let names = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)

@@ -73,7 +73,7 @@ fn another_wording_is_learnt_first_and_counted_then() {
         let (label, pool) = (&pools[0].label, &pools[0].pool);
         assert_eq!(
             (label.route.as_str(), label.kind.as_str(), label.language.as_str()),
-            ("canonical", "prose", "other")
+            ("canonical", "prose", "english")
         );
         assert_eq!((pool.trials, pool.wrong, pool.progress.step), (1, 0, Step::Shadow));
     }

@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use zlrs_graph::{Digest, Pool};
-use zlrs_store::{Evidence, Notices, PoolLabel};
+use zlrs_fingerprint::Fingerprint;
+use zlrs_graph::{Digest, EdgeRecord, Pool};
+use zlrs_store::{Evidence, KnownForm, Notices, PoolLabel};
 
 const KEY: [u8; 32] = [5; 32];
 
@@ -128,4 +129,67 @@ fn what_cannot_be_written_takes_only_the_routes_that_need_it_out_of_service() {
         evidence.change(&name(1), &label(), || Pool::new(Digest::default(), 7), |pool| pool.trials += 1);
     assert!(lost.is_err());
     assert!(evidence.broken().unwrap().contains("deleted"));
+}
+
+#[test]
+fn a_file_of_the_first_version_keeps_its_pools_and_learns_of_edges() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("evidence.sqlite3");
+    let evidence = open(&path);
+    add(&evidence, 1);
+    drop(evidence);
+    let first = Connection::open(&path).unwrap();
+    first.execute_batch("DROP TABLE edges; DROP TABLE forms; PRAGMA user_version = 1").unwrap();
+    drop(first);
+    let evidence = open(&path);
+    assert_eq!(evidence.pool(&name(1)).unwrap().trials, 1);
+    assert_eq!(evidence.edge(&name(2)).unwrap(), EdgeRecord::default());
+    evidence.change_edge(&name(2), |record| record.observe(&name(3), false)).unwrap();
+    drop(evidence);
+    assert_eq!(open(&path).edge(&name(2)).unwrap().counts(), (1, 0));
+}
+
+#[test]
+fn edges_and_forms_are_kept_sealed_and_tell_no_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("evidence.sqlite3");
+    let evidence = open(&path);
+    let (network, scope) = (name(8), name(9));
+    let fingerprint = Fingerprint(std::array::from_fn(|at| at as i8));
+    let form = |id: u8| KnownForm { node: name(id), template: name(id + 100) };
+    for id in 1..=3 {
+        evidence.keep_form(&network, &scope, &form(id), &fingerprint, u64::from(id)).unwrap();
+        for entry in 0..5 {
+            evidence.change_edge(&name(id), |record| record.observe(&name(entry), false)).unwrap();
+        }
+        assert!(evidence.edge(&name(id)).unwrap().is_open());
+    }
+    assert!(evidence.unsealed_edges().unwrap().is_empty());
+    let kept: Vec<KnownForm> = evidence.forms(&network).iter().map(|kept| kept.form).collect();
+    assert_eq!(kept, [form(1), form(2), form(3)], "oldest first");
+    let first = evidence.forms(&network)[0];
+    assert_eq!((first.scope, first.fingerprint), (scope, fingerprint));
+    assert!(evidence.forms(&name(7)).is_empty(), "of another network");
+    drop(evidence);
+
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let file = std::fs::read(&path).unwrap();
+    assert!(
+        !file.windows(8).any(|bytes| bytes == [1_u8, 2, 3, 4, 5, 6, 7, 8]),
+        "the fingerprint is not in the clear"
+    );
+    // One row of each kind is changed, one is put in another's place.
+    connection
+        .execute_batch(
+            "UPDATE edges SET record = replace(record, '\"wrong\":0', '\"wrong\": 0');
+             UPDATE forms SET body = (SELECT body FROM forms AS other ORDER BY at_ms LIMIT 1) WHERE at_ms = 2;
+             UPDATE forms SET body = zeroblob(128) WHERE at_ms = 3",
+        )
+        .unwrap();
+    drop(connection);
+    let evidence = open(&path);
+    assert_eq!(evidence.unsealed_edges().unwrap().len(), 3);
+    assert!(evidence.edge(&name(1)).unwrap().is_closed(), "an edge that is not believed serves nothing");
+    assert_eq!(evidence.forms(&network).len(), 1);
 }

@@ -58,6 +58,8 @@ reasons! {
     NoGraphHeader = "no_graph_header", "the client asked not to be answered from the graph";
     MultiModalHeader = "multi_modal_header", "the client said that text alone does not decide the answer";
 
+    FactorUnknown = "factor_unknown", "a fact that the answer depends on could not be had in time";
+
     // The request is eligible and was not answered.
     GraphOff = "graph_off", "the graph is switched off for this route";
     NoEntry = "no_entry", "nothing is known for this request";

@@ -8,16 +8,16 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
-use zlrs_graph::{Digest, Pool};
+use zlrs_graph::{Digest, EdgeRecord, Pool};
 
 use super::sealed::Sealer;
-use super::{LabelledPool, PoolLabel, locked};
+use super::{KeptForm, LabelledPool, PoolLabel, edges, locked};
 use crate::StoreError;
 use crate::notices::Notices;
 
 /// "zlre" in ASCII.
 const APPLICATION_ID: i64 = 0x7a6c_7265;
-const EVIDENCE_SCHEMA_VERSION: i64 = 1;
+const EVIDENCE_SCHEMA_VERSION: i64 = 2;
 const TABLES: &str = "
 CREATE TABLE pools (
     name BLOB PRIMARY KEY, label TEXT NOT NULL, pool TEXT NOT NULL, seal BLOB NOT NULL
@@ -114,6 +114,43 @@ impl EvidenceFile {
         self.write("writing a doubt", |connection| self.sealer.write_doubt(connection, node, at_ms))
     }
 
+    pub fn edge(&self, name: &Digest) -> Result<EdgeRecord, StoreError> {
+        self.sealer.read_edge(&locked(&self.reader), name).map_err(StoreError::sqlite("reading an edge"))
+    }
+
+    pub fn unsealed_edges(&self) -> Result<Vec<String>, StoreError> {
+        self.sealer.unsealed_edges(&locked(&self.reader)).map_err(StoreError::sqlite("reading the edges"))
+    }
+
+    pub fn change_edge(
+        &self,
+        name: &Digest,
+        change: &dyn Fn(&mut EdgeRecord),
+    ) -> Result<EdgeRecord, StoreError> {
+        self.write("writing an edge", |connection| {
+            let mut record = self.sealer.read_edge(connection, name)?;
+            change(&mut record);
+            self.sealer.write_edge(connection, name, record)?;
+            Ok(record)
+        })
+    }
+
+    pub fn keep_form(
+        &self,
+        network: &Digest,
+        kept: &KeptForm,
+        at_ms: u64,
+        limit: usize,
+    ) -> Result<(), StoreError> {
+        self.write("writing a form", |connection| {
+            self.sealer.write_form(connection, network, kept, at_ms, limit)
+        })
+    }
+
+    pub fn forms(&self, network: &Digest) -> Vec<KeptForm> {
+        self.sealer.read_forms(&locked(&self.reader), network).unwrap_or_default()
+    }
+
     fn write<T>(
         &self,
         action: &'static str,
@@ -170,12 +207,14 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         let path = path.to_owned();
         return Err(StoreError::SchemaTooNew { path, found, known: EVIDENCE_SCHEMA_VERSION });
     }
-    if found == 0 {
+    if found < EVIDENCE_SCHEMA_VERSION {
         let settings = format!(
             "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {EVIDENCE_SCHEMA_VERSION}"
         );
+        let first = if found == 0 { TABLES } else { "" };
         transaction
-            .execute_batch(TABLES)
+            .execute_batch(first)
+            .and_then(|()| transaction.execute_batch(edges::TABLES))
             .and_then(|()| transaction.execute_batch(&settings))
             .map_err(&failed)?;
     }

@@ -5,6 +5,7 @@
 //! shadow serves nothing here either. Evidence that cannot be written takes the routes that need it out of service and
 //! nothing else.
 
+mod edges;
 mod file;
 mod sealed;
 
@@ -13,7 +14,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use zlrs_graph::{Digest, Pool};
+use zlrs_fingerprint::Fingerprint;
+use zlrs_graph::{Digest, EdgeRecord, Pool};
 
 use crate::StoreError;
 use crate::notices::Notices;
@@ -48,7 +50,30 @@ pub struct LabelledPool {
     pub pool: Pool,
 }
 
-/// Pools and doubts of one graph. All methods may be called from any thread; those that write wait for the disk.
+/// A form that was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownForm {
+    /// Scope and template.
+    pub node: Digest,
+    /// The template alone.
+    pub template: Digest,
+}
+
+/// A form as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptForm {
+    /// Everything but the ask.
+    pub scope: Digest,
+    /// Which form.
+    pub form: KnownForm,
+    /// Where it lies.
+    pub fingerprint: Fingerprint,
+}
+
+/// Most forms a file keeps; then the oldest goes.
+const FORMS_KEPT: usize = 1_000_000;
+
+/// Pools, doubts, edges and forms of one graph. All methods may be called from any thread; those that write wait for the disk.
 pub struct Evidence {
     place: Place,
 }
@@ -62,6 +87,7 @@ enum Place {
 struct Memory {
     pools: HashMap<Digest, LabelledPool>,
     doubts: HashMap<Digest, u64>,
+    edges: HashMap<Digest, EdgeRecord>,
 }
 
 impl Evidence {
@@ -147,6 +173,75 @@ impl Evidence {
                 Ok(())
             }
             Place::File(file) => file.doubt(node, at_ms),
+        }
+    }
+
+    /// What an edge has shown.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn edge(&self, name: &Digest) -> Result<EdgeRecord, StoreError> {
+        match &self.place {
+            Place::Memory(memory) => Ok(locked(memory).edges.get(name).copied().unwrap_or_default()),
+            Place::File(file) => file.edge(name),
+        }
+    }
+
+    /// Names of edges whose seal does not hold.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn unsealed_edges(&self) -> Result<Vec<String>, StoreError> {
+        match &self.place {
+            Place::Memory(_) => Ok(Vec::new()),
+            Place::File(file) => file.unsealed_edges(),
+        }
+    }
+
+    /// Changes what an edge has shown; returns it as it is then. Durable on return.
+    ///
+    /// # Errors
+    /// As for [`Evidence::change`].
+    pub fn change_edge(
+        &self,
+        name: &Digest,
+        change: impl Fn(&mut EdgeRecord),
+    ) -> Result<EdgeRecord, StoreError> {
+        match &self.place {
+            Place::Memory(memory) => {
+                let mut memory = locked(memory);
+                let record = memory.edges.entry(*name).or_default();
+                change(record);
+                Ok(*record)
+            }
+            Place::File(file) => file.change_edge(name, &change),
+        }
+    }
+
+    /// Keeps a form for the next start, under the name of the network that made its fingerprint.
+    ///
+    /// # Errors
+    /// As for [`Evidence::change`].
+    pub fn keep_form(
+        &self,
+        network: &Digest,
+        scope: &Digest,
+        form: &KnownForm,
+        fingerprint: &Fingerprint,
+        at_ms: u64,
+    ) -> Result<(), StoreError> {
+        let kept = KeptForm { scope: *scope, form: *form, fingerprint: *fingerprint };
+        match &self.place {
+            Place::Memory(_) => Ok(()),
+            Place::File(file) => file.keep_form(network, &kept, at_ms, FORMS_KEPT),
+        }
+    }
+
+    /// The forms that were kept under the name of a network, oldest first.
+    pub fn forms(&self, network: &Digest) -> Vec<KeptForm> {
+        match &self.place {
+            Place::Memory(_) => Vec::new(),
+            Place::File(file) => file.forms(network),
         }
     }
 

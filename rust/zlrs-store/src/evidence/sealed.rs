@@ -8,7 +8,7 @@ use super::{LabelledPool, PoolLabel};
 /// Reads and writes rows of one file.
 #[derive(Clone, Copy)]
 pub struct Sealer {
-    key: [u8; 32],
+    pub(super) key: [u8; 32],
 }
 
 impl Sealer {

@@ -1,5 +1,5 @@
 //! The *canonical* route: looking up what was answered to another wording of the same question, and counting whether
-//! that would have been right.
+//! that would have been right. What it keeps is what the *edge* route looks at too.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,12 +9,12 @@ use zlrs_graph::{
     Agreement, AnswerKind, Cause, Class, Digest, Draw, Inputs, LookupFacts, Mode, Nothing, Policy, Pool,
     Proposal, ProposalInputs, Route, Stability, Standing, Trial, Versions, propose,
 };
-use zlrs_text::{Canon, guard, is_refusal, language};
+use zlrs_text::{Canon, Language, guard, is_refusal, language};
 use zlrs_wire::replay::Form;
 use zlrs_wire::scope::{ScopeKey, node_key, request_key};
 use zlrs_wire::{Protocol, Reason, Refusal};
 
-use super::compare::{Said, agree, kind_of};
+use super::compare::{Said, kind_of};
 use super::decision::Keys;
 use super::envelope::Envelope;
 use super::request::{Patience, render};
@@ -23,10 +23,12 @@ use crate::evidence::PoolLabel;
 use crate::{Draft, Entry, Lookup, StoreError, Written};
 
 /// The set of rules of the route: C2.
-const RULES: Canon = Canon::C2;
+pub(super) const RULES: Canon = Canon::C2;
 const RULES_NUMBER: u8 = 2;
 /// Longer asks take part in the *same* route only.
-const ASK_CHARS_MAX: usize = 2000;
+pub(super) const ASK_CHARS_MAX: usize = 2000;
+/// The class of asks, wordings and answers that are all too short to tell.
+const USUAL_LANGUAGE: Language = Language::English;
 
 /// What the route knows of one request.
 #[derive(Clone, Debug)]
@@ -75,6 +77,8 @@ pub(super) struct Question<'q> {
     pub upstream: &'q str,
     pub model: &'q str,
     pub ask: &'q str,
+    /// Turns of the conversation, this one included.
+    pub turns: usize,
     /// The inputs of the *same* route.
     pub base: &'q Inputs,
     /// What the draws are a function of.
@@ -94,7 +98,7 @@ impl Graph {
         let Some(store) = self.in_service() else { return Ok(None) };
         let lookup = P::get(store, &entry, question.base.now_ms)?;
         let stored = match &lookup {
-            Lookup::Found(found) => self.stored(question, found),
+            Lookup::Found(found) => self.stored(Route::Canonical, question, found),
             Lookup::Nothing(_) => None,
         };
         if stored.is_some() {
@@ -154,30 +158,36 @@ impl Graph {
         let form = self.extractor.form(ask, RULES);
         let version = u32::from(Versions::CURRENT.canon);
         let node = Digest(node_key(&self.scope_secret, scope, version, &form.template).0);
-        let entry = Digest::keyed(&self.form_key, [node.as_bytes().as_slice(), form.values_key().as_bytes()]);
-        (node, entry)
+        (node, self.entry_under(&node, &form.values_key()))
     }
 
-    fn stored(&self, question: &Question<'_>, entry: &Arc<Entry>) -> Option<Stored> {
+    /// The entry of a node under values.
+    pub(super) fn entry_under(&self, node: &Digest, values: &str) -> Digest {
+        Digest::keyed(&self.form_key, [node.as_bytes().as_slice(), values.as_bytes()])
+    }
+
+    /// An entry as evidence sees it; none where it cannot be read.
+    pub(super) fn stored(&self, route: Route, question: &Question<'_>, entry: &Arc<Entry>) -> Option<Stored> {
         let (envelope, message) = Envelope::open(&entry.body)?;
         let ask = envelope.ask(&self.wording_key)?;
         let said = Said::of(question.protocol, message);
         let kind = kind_of(&said.text);
-        // Short asks often do not tell; their answers do.
-        let told = language(question.ask).or_else(|| language(&said.text));
-        let language = told.map_or_else(|| "other".to_owned(), |known| format!("{known:?}"));
-        let language = language.to_ascii_lowercase();
+        // Short asks often do not tell; their answers do, or the wording that was asked first. What nothing tells is no
+        // class of its own: it would take evidence away from both.
+        let told = language(question.ask).or_else(|| language(&said.text)).or_else(|| language(&ask));
+        let language = format!("{:?}", told.unwrap_or(USUAL_LANGUAGE)).to_ascii_lowercase();
         let class = Class {
-            route: Route::Canonical,
+            route,
             rules: RULES_NUMBER,
             kind,
             language: &language,
             tenant: &question.tenant,
             upstream: question.upstream,
             model: question.model,
+            means: &self.means(route),
         };
         let label = PoolLabel {
-            route: Route::Canonical.name().to_owned(),
+            route: route.name().to_owned(),
             kind: match kind {
                 AnswerKind::Closed => "closed",
                 AnswerKind::Prose => "prose",
@@ -192,7 +202,8 @@ impl Graph {
         Some(Stored { entry: Arc::clone(entry), envelope, ask, said, pool, label })
     }
 
-    fn standing(&self, stored: &Stored) -> Standing {
+    /// What is known of the entry's class.
+    pub(super) fn standing(&self, stored: &Stored) -> Standing {
         let Some(pool) = self.evidence.pool(&stored.pool) else { return Standing::NOTHING };
         Standing {
             step: pool.progress.step,
@@ -216,23 +227,44 @@ impl Graph {
         let protocol = decision.protocol?;
         let fresh = Said::of(protocol, message);
         let Some(stored) = &canonical.stored else {
-            self.keep_canonical(keys, canonical, Stability::default(), &fresh, message, now_ms);
+            self.keep_canonical(
+                keys,
+                &decision.facts,
+                canonical,
+                Stability::default(),
+                &fresh,
+                message,
+                now_ms,
+            );
             return None;
         };
         let (counts, was_served) = match canonical.proposal {
             Proposal::Nothing(Nothing::NoEntry | Nothing::NotServable) => {
-                self.keep_canonical(keys, canonical, Stability::default(), &fresh, message, now_ms);
+                self.keep_canonical(
+                    keys,
+                    &decision.facts,
+                    canonical,
+                    Stability::default(),
+                    &fresh,
+                    message,
+                    now_ms,
+                );
                 return None;
             }
             // What is stored answers another question; it is not overwritten by this one's answer.
-            Proposal::Nothing(Nothing::Off | Nothing::Guard) => return None,
+            Proposal::Nothing(Nothing::Off | Nothing::Guard | Nothing::NotNear | Nothing::Closed) => {
+                return None;
+            }
             Proposal::Learn => (false, false),
             Proposal::Trial => (true, false),
             Proposal::Serve { .. } => (true, true),
         };
-        let agreement = agree(&canonical.ask, &stored.said.text, &fresh.text);
+        let agreement = self.compare(decision, &canonical.ask, &stored.said.text, &fresh.text);
         let is_clean = agreement == Agreement::Agree;
-        if counts && !self.count(decision, canonical, stored, &fresh, agreement, was_served, now_ms) {
+        let mode = self.settings.canonical;
+        if counts
+            && !self.count(decision, mode, &canonical.node, stored, &fresh, agreement, was_served, now_ms)
+        {
             return Some(agreement);
         }
         if !counts {
@@ -248,16 +280,17 @@ impl Graph {
             return Some(agreement);
         }
         let stability = stored.envelope.stability.after(is_clean, now_ms);
-        self.keep_canonical(keys, canonical, stability, &fresh, message, now_ms);
+        self.keep_canonical(keys, &decision.facts, canonical, stability, &fresh, message, now_ms);
         Some(agreement)
     }
 
     /// Counts a trial; false where it could not be written.
     #[expect(clippy::too_many_arguments, reason = "a trial is what was asked, kept and said")]
-    fn count(
+    pub(super) fn count(
         &self,
         decision: &Decision,
-        canonical: &Canonical,
+        mode: Mode,
+        node: &Digest,
         stored: &Stored,
         fresh: &Said,
         agreement: Agreement,
@@ -267,8 +300,7 @@ impl Graph {
         // The stored wording is not asked again here, so the cause is not known.
         let wrong = (agreement != Agreement::Agree).then_some(Cause::of(None));
         let version = model_version(&fresh.model);
-        let policy =
-            Policy { may_serve: self.settings.canonical == Mode::Bounded, preset: self.settings.preset };
+        let policy = Policy { may_serve: mode == Mode::Bounded, preset: self.settings.preset };
         let changed = self.evidence.change(
             &stored.pool,
             &stored.label,
@@ -283,7 +315,7 @@ impl Graph {
         if wrong.is_some() {
             self.counts.trials_wrong.fetch_add(1, Ordering::Relaxed);
         }
-        self.add_record(&record::trial(decision, canonical, &stored.pool, agreement, was_served, &pool));
+        self.add_record(&record::trial(decision, node, stored, agreement, was_served, &pool));
         true
     }
 
@@ -299,16 +331,26 @@ impl Graph {
 
     /// Both are durable on return: a store that cannot write a tombstone serves nothing from here on, evidence that
     /// cannot be written nothing over this route.
-    fn withdraw_canonical(&self, node: &Digest, entry: &Digest, now_ms: u64) -> Result<(), StoreError> {
+    pub(super) fn withdraw_canonical(
+        &self,
+        node: &Digest,
+        entry: &Digest,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
         let at_ms = now_ms.max(self.latest_ms.load(Ordering::Relaxed));
         let doubted = self.evidence.doubt(node, at_ms);
         self.serving()?.tombstone(entry, at_ms, "contradicted")?;
         doubted
     }
 
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "an entry is whose it is, what was asked and what was said"
+    )]
     fn keep_canonical(
         &self,
         keys: &Keys,
+        facts: &[u64],
         canonical: &Canonical,
         stability: Stability,
         fresh: &Said,
@@ -333,26 +375,27 @@ impl Graph {
             expires_ms: now_ms.saturating_add(self.settings.ttl_s * 1000),
             body: envelope.seal(message),
         };
+        self.remember_form(&keys.scope, &canonical.node, &canonical.ask, now_ms);
         // A full queue costs a later comparison; the store counts what it drops.
-        let tags = self.tags(&canonical.ask, [&canonical.model, &fresh.model]);
+        let tags = self.tags(&canonical.ask, [&canonical.model, &fresh.model], facts);
         let entry = Entry::seal(draft, &self.secrets).with_tags(tags);
         let _: Result<Written, _> = store.put(entry, Duration::ZERO);
     }
 }
 
 /// The answer of a hit in the form that is asked for, and when it came.
-pub(super) fn render_canonical(
+pub(super) fn render_stored(
     protocol: Protocol,
-    canonical: &Canonical,
+    stored: Option<&Stored>,
     form: Form,
     now_ms: u64,
 ) -> Result<(Vec<Vec<u8>>, u64), Refusal> {
-    let stored = canonical.stored.as_ref().ok_or_else(|| Refusal::whole(Reason::NoEntry))?;
+    let stored = stored.ok_or_else(|| Refusal::whole(Reason::NoEntry))?;
     let pieces = render(protocol, stored.message(), form, now_ms)?;
     Ok((pieces, stored.entry.created_ms))
 }
 
 /// The version of an upstream's model: its own name in the answer.
-fn model_version(name: &str) -> Digest {
+pub(super) fn model_version(name: &str) -> Digest {
     Digest::of(name.as_bytes())
 }

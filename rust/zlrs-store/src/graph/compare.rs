@@ -32,8 +32,8 @@ impl Said {
     }
 }
 
-/// Compares two answers to an ask.
-pub(super) fn agree(ask: &str, stored: &str, fresh: &str) -> Agreement {
+/// Compares two answers to an ask by rules alone.
+pub(super) fn agree_by_rules(ask: &str, stored: &str, fresh: &str) -> Agreement {
     match zlrs_text::agree(ask, stored, fresh).agreement {
         zlrs_text::Agreement::Agree => Agreement::Agree,
         zlrs_text::Agreement::Contradict => Agreement::Contradict,

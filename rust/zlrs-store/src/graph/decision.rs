@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zlrs_graph::{Digest, Due, Outcome, Proposal, printed};
+use zlrs_graph::{Digest, Due, Outcome, Proposal, Standing, printed};
 use zlrs_wire::header::{Bound, DecisionKind, DecisionValue, Route, Stage};
 use zlrs_wire::replay::Form;
 use zlrs_wire::scope::NodeKey;
 use zlrs_wire::{Protocol, Reason, Refusal};
 
 use super::canonical::Canonical;
-use super::compare::FALSE_AGREE;
+use super::edge::OverEdge;
 use crate::Entry;
 
 /// Names of an eligible request.
@@ -20,6 +20,13 @@ pub(super) struct Keys {
     pub scope: Digest,
     pub node: Digest,
     pub entry: Digest,
+}
+
+/// What a header says of a class.
+struct ClassView<'d> {
+    route: Route,
+    node: Digest,
+    standing: &'d Standing,
 }
 
 /// A decision, with what is needed to settle or to replay it.
@@ -38,8 +45,14 @@ pub struct Decision {
     pub(super) age: Option<Duration>,
     /// What the canonical route makes of it, where the *same* route has no answer.
     pub(super) canonical: Option<Canonical>,
+    /// What the edge route makes of it, where neither of the others has one.
+    pub(super) edge: Option<OverEdge>,
+    /// The greatest part of wrong answers that comparisons may take for agreeing ones.
+    pub(super) false_agree: f64,
     /// For a hit of the *same* route that is to be checked: why, and the answer that was served.
     pub(super) check: Option<(Due, Arc<Entry>)>,
+    /// Tags of the operator's facts it was made under.
+    pub(super) facts: Vec<u64>,
     /// The ask, where a comparison may need it.
     pub(super) ask: String,
 }
@@ -52,7 +65,7 @@ impl Decision {
 
     /// Over which route; none for a skipped request.
     pub fn route(&self) -> Option<Route> {
-        self.keys.map(|_| if self.class().is_some() { Route::Canonical } else { Route::Same })
+        self.keys.map(|_| self.class().map_or(Route::Same, |class| class.route))
     }
 
     /// Why not, for what is no hit.
@@ -68,17 +81,29 @@ impl Decision {
     /// Whether the caller is to ask upstream again, not on the client's time, and to settle the answer with this
     /// decision: what was served may have changed.
     pub fn recheck(&self) -> bool {
-        match &self.canonical {
-            Some(canonical) => canonical.proposal == Proposal::Serve { recheck: true },
-            None => self.check.is_some(),
-        }
+        let wants = |proposal: Proposal| proposal == Proposal::Serve { recheck: true };
+        let over_edge = self.edge.as_ref().is_some_and(|edge| wants(edge.proposal));
+        let canonical = self.canonical.as_ref().is_some_and(|canonical| wants(canonical.proposal));
+        over_edge || canonical || self.check.is_some()
     }
 
-    /// The canonical route's part, where the decision is about it: a hit, or a trial.
-    fn class(&self) -> Option<&Canonical> {
-        self.canonical
-            .as_ref()
-            .filter(|canonical| matches!(canonical.proposal, Proposal::Serve { .. } | Proposal::Trial))
+    /// The part of a route that needs a proof, where the decision is about it: a hit, or a trial.
+    fn class(&self) -> Option<ClassView<'_>> {
+        let is_about = |proposal: Proposal| matches!(proposal, Proposal::Serve { .. } | Proposal::Trial);
+        let over_edge = self.edge.as_ref().filter(|edge| is_about(edge.proposal)).map(|edge| ClassView {
+            route: Route::Edge,
+            node: edge.node,
+            standing: &edge.inputs.entry.standing,
+        });
+        over_edge.or_else(|| {
+            self.canonical.as_ref().filter(|canonical| is_about(canonical.proposal)).map(|canonical| {
+                ClassView {
+                    route: Route::Canonical,
+                    node: canonical.node,
+                    standing: &canonical.inputs.standing,
+                }
+            })
+        })
     }
 
     /// The protocol, for requests that are understood.
@@ -113,13 +138,12 @@ impl Decision {
 
     /// The value of `X-ZLRS-Decision`.
     pub fn header(&self) -> String {
-        if let Some(canonical) = self.class() {
-            let standing = &canonical.inputs.standing;
+        if let Some(ClassView { node, standing, .. }) = self.class() {
             return DecisionValue {
                 route: self.route(),
-                node: Some(NodeKey(canonical.node.0)),
+                node: Some(NodeKey(node.0)),
                 stage: Some(standing.step.stage()),
-                bound: Some(Bound::Rate(printed(standing.upper(), FALSE_AGREE))),
+                bound: Some(Bound::Rate(printed(standing.upper(), self.false_agree))),
                 trials: Some((standing.trials, standing.wrong)),
                 ..DecisionValue::new(self.kind())
             }

@@ -4,7 +4,10 @@
 mod canonical;
 mod compare;
 mod decision;
+mod edge;
 mod envelope;
+mod forms;
+mod judge;
 mod recheck;
 mod rechecks;
 mod record;
@@ -15,19 +18,22 @@ mod tags;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use zlrs_graph::{Credential, Credentials, Digest, Settings};
+use zlrs_fingerprint::Network;
+use zlrs_graph::{Credential, Credentials, Digest, Mode, Settings};
 use zlrs_text::Extractor;
 use zlrs_wire::scope::Secret;
 
 pub use decision::Decision;
+pub use judge::{Appointed, Judge, Verdict};
 pub use replay::{Repeated, ReplayError, repeat};
-pub use request::GraphRequest;
+pub use request::{Factors, GraphRequest};
 pub use settle::Settled;
 pub use tags::Topic;
 
+use forms::FormMemory;
 use rechecks::Rechecks;
 
 use crate::audit::Audit;
@@ -47,6 +53,8 @@ struct Counts {
     stored: AtomicU64,
     refused: AtomicU64,
     canonical_hits: AtomicU64,
+    edge_hits: AtomicU64,
+    edge_comparisons: AtomicU64,
     learned: AtomicU64,
     trials: AtomicU64,
     trials_wrong: AtomicU64,
@@ -55,6 +63,12 @@ struct Counts {
     rechecks_contradicted: AtomicU64,
     rechecks_undecided: AtomicU64,
     rechecks_inconclusive: AtomicU64,
+    judge_calls: AtomicU64,
+    judge_ms: AtomicU64,
+    judge_equivalent: AtomicU64,
+    judge_different: AtomicU64,
+    judge_unsure: AtomicU64,
+    judge_failed: AtomicU64,
 }
 
 /// A decision graph. All methods may be called from any thread.
@@ -77,6 +91,13 @@ pub struct Graph {
     extractor: Extractor,
     evidence: Evidence,
     rechecks: Rechecks,
+    /// Finds near forms. None where it does not load.
+    network: Option<&'static Network>,
+    network_name: Digest,
+    forms: FormMemory,
+    /// What the operator said of the load, as the bits of a float.
+    load_bits: AtomicU64,
+    judge: RwLock<Option<Appointed>>,
     store: Option<Box<dyn Store>>,
     audit: Option<Audit>,
     /// Why it was never in service.
@@ -134,7 +155,19 @@ impl Graph {
                 (Arc::new(Secrets::ephemeral()?), None, None, Evidence::memory(), Some(error.to_string()))
             }
         };
+        let (network, network_name) = edge::network();
+        let forms = FormMemory::new(settings.max_forms as usize);
+        if settings.edge != Mode::Off {
+            for kept in evidence.forms(&network_name) {
+                forms.add(&kept.scope, &kept.fingerprint, kept.form);
+            }
+        }
         Ok(Self {
+            network,
+            network_name,
+            forms,
+            load_bits: AtomicU64::new(0),
+            judge: RwLock::new(None),
             scope_secret: Secret::new(secrets.derived("scope")),
             credential_key: secrets.derived("credential"),
             audit_key: secrets.derived("audit"),
@@ -248,6 +281,9 @@ impl Graph {
             ("stored", count(&self.counts.stored)),
             ("refused", count(&self.counts.refused)),
             ("canonical_hits", count(&self.counts.canonical_hits)),
+            ("edge_hits", count(&self.counts.edge_hits)),
+            ("edge_comparisons", count(&self.counts.edge_comparisons)),
+            ("forms", self.forms.len()),
             ("learned", count(&self.counts.learned)),
             ("trials", count(&self.counts.trials)),
             ("trials_wrong", count(&self.counts.trials_wrong)),
@@ -256,6 +292,12 @@ impl Graph {
             ("rechecks_contradicted", count(&self.counts.rechecks_contradicted)),
             ("rechecks_undecided", count(&self.counts.rechecks_undecided)),
             ("rechecks_inconclusive", count(&self.counts.rechecks_inconclusive)),
+            ("judge_calls", count(&self.counts.judge_calls)),
+            ("judge_ms", count(&self.counts.judge_ms)),
+            ("judge_equivalent", count(&self.counts.judge_equivalent)),
+            ("judge_different", count(&self.counts.judge_different)),
+            ("judge_unsure", count(&self.counts.judge_unsure)),
+            ("judge_failed", count(&self.counts.judge_failed)),
             ("entries", store.entries),
             ("bytes", store.bytes),
             ("cached_bodies", store.cached_bodies),

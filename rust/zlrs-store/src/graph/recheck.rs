@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zlrs_graph::{Agreement, Response, storable};
+use zlrs_graph::{Agreement, Proposal, Response, storable};
 
-use super::compare::{Said, agree};
+use super::compare::Said;
 use super::{Decision, Graph, Settled, record};
 use crate::{Draft, Entry, StoreError};
 
@@ -37,13 +37,22 @@ impl Graph {
 
     fn compared(&self, decision: &Decision, message: Vec<u8>, now_ms: u64) -> Option<Agreement> {
         let (protocol, keys) = (decision.protocol?, decision.keys.as_ref()?);
+        if let Some(edge) = &decision.edge
+            && matches!(edge.proposal, Proposal::Serve { .. })
+        {
+            let agreement = self.learn_over_edge(decision, edge, &message, now_ms);
+            if let Some(canonical) = &decision.canonical {
+                self.learn(decision, keys, canonical, &message, now_ms);
+            }
+            return agreement;
+        }
         if let Some(canonical) = &decision.canonical {
             return self.learn(decision, keys, canonical, &message, now_ms);
         }
         let (_, served) = decision.check.as_ref()?;
         let stored = Said::of(protocol, &served.body);
         let fresh = Said::of(protocol, &message);
-        let agreement = agree(&decision.ask, &stored.text, &fresh.text);
+        let agreement = self.compare(decision, &decision.ask, &stored.text, &fresh.text);
         if agreement == Agreement::Contradict {
             // A store that cannot make it durable serves nothing from here on.
             let _: Result<(), StoreError> = self.withdraw(decision, now_ms, "contradicted");
@@ -60,7 +69,7 @@ impl Graph {
             body: message,
         };
         // What cannot be written stays as it was, and runs out in its own time.
-        let tags = self.tags(&decision.ask, [&decision.model, &fresh.model]);
+        let tags = self.tags(&decision.ask, [&decision.model, &fresh.model], &decision.facts);
         let _ = self.in_service()?.put(Entry::seal(draft, &self.secrets).with_tags(tags), COMMIT_WAIT);
         Some(agreement)
     }

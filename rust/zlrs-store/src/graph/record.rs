@@ -2,11 +2,15 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use zlrs_graph::{Agreement, Digest, EntryFacts, Inputs, LookupFacts, Pool, Proposal, ProposalInputs, Route};
+use zlrs_graph::{
+    Agreement, Digest, EdgeInputs, EdgeRecord, EntryFacts, Inputs, LookupFacts, Pool, Proposal,
+    ProposalInputs, Route,
+};
 use zlrs_wire::replay::Form;
 use zlrs_wire::{Protocol, Refusal};
 
-use super::canonical::Canonical;
+use super::canonical::Stored;
+use super::judge::Judged;
 use super::{Decision, Settled};
 use crate::Entry;
 
@@ -24,6 +28,8 @@ struct Decided<'d> {
     names: Option<Names>,
     #[serde(skip_serializing_if = "Option::is_none")]
     canonical: Option<DecidedCanonical<'d>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edge: Option<DecidedEdge<'d>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     recheck: Option<&'static str>,
 }
@@ -44,6 +50,16 @@ struct DecidedCanonical<'d> {
     pool: Option<Digest>,
     proposal: &'d Proposal,
     inputs: ProposalInputs,
+}
+
+#[derive(Serialize)]
+struct DecidedEdge<'d> {
+    edge: Digest,
+    node: Digest,
+    entry: Digest,
+    pool: Option<Digest>,
+    proposal: &'d Proposal,
+    inputs: EdgeInputs,
 }
 
 /// A decision with everything it depended on, as JSON.
@@ -71,6 +87,20 @@ pub(super) fn decided(decision: &Decision, inputs: &Inputs, audit_key: &[u8; 32]
             inputs: ProposalInputs {
                 base: recordable(&canonical.inputs.base, audit_key),
                 ..canonical.inputs.clone()
+            },
+        }),
+        edge: decision.edge.as_ref().map(|edge| DecidedEdge {
+            edge: edge.edge,
+            node: edge.node,
+            entry: edge.entry,
+            pool: edge.stored.as_ref().map(|stored| stored.pool),
+            proposal: &edge.proposal,
+            inputs: EdgeInputs {
+                entry: ProposalInputs {
+                    base: recordable(&edge.inputs.entry.base, audit_key),
+                    ..edge.inputs.entry.clone()
+                },
+                ..edge.inputs.clone()
             },
         }),
         recheck: decision.check.as_ref().map(|(due, _)| due.name()),
@@ -107,11 +137,11 @@ pub(super) fn refused(decision: &Decision, status: u16, settled: &Settled) -> Va
     })
 }
 
-/// A served or stored answer beside a fresh one, over the canonical route.
+/// A served or stored answer beside a fresh one, over a route that needs a proof.
 pub(super) fn trial(
     decision: &Decision,
-    canonical: &Canonical,
-    name: &Digest,
+    node: &Digest,
+    stored: &Stored,
     agreement: Agreement,
     was_served: bool,
     pool: &Pool,
@@ -119,13 +149,46 @@ pub(super) fn trial(
     json!({
         "kind": "trial",
         "decision": decision.audit,
-        "node": canonical.node.to_hex(),
-        "pool": name.to_hex(),
+        "route": stored.label.route,
+        "node": node.to_hex(),
+        "pool": stored.pool.to_hex(),
         "agreement": agreement.name(),
         "served": was_served,
         "trials": pool.trials,
         "wrong": pool.wrong,
         "step": pool.progress.step,
+    })
+}
+
+/// A comparison over an edge that has not proven itself.
+pub(super) fn edge_seen(
+    decision: &Decision,
+    edge: &Digest,
+    agreement: Agreement,
+    record: EdgeRecord,
+) -> Value {
+    let (comparisons, wrong) = record.counts();
+    json!({
+        "kind": "edge",
+        "decision": decision.audit,
+        "edge": edge.to_hex(),
+        "agreement": agreement.name(),
+        "comparisons": comparisons,
+        "wrong": wrong,
+        "open": record.is_open(),
+    })
+}
+
+/// What a judge said of two answers.
+pub(super) fn judged(decision: &Decision, judged: &Judged) -> Value {
+    json!({
+        "kind": "judge",
+        "decision": decision.audit,
+        "judge": judged.name,
+        "verdict": judged.verdict.name(),
+        "counts": judged.counts,
+        "calls": judged.calls,
+        "milliseconds": judged.milliseconds,
     })
 }
 

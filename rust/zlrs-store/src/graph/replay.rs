@@ -1,7 +1,7 @@
 //! Decisions made again from their audit records.
 
 use serde_json::Value;
-use zlrs_graph::{Inputs, Outcome, Proposal, ProposalInputs, decide, propose};
+use zlrs_graph::{EdgeInputs, Inputs, Outcome, Proposal, ProposalInputs, decide, propose, propose_edge};
 
 /// A decision, as it was recorded and as the same inputs give it now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,13 +53,25 @@ pub fn repeat(body: &Value) -> Result<Repeated, ReplayError> {
         }
         proposal = serde_json::to_value(repeated)?;
     }
-    let describe = |outcome: &str, reason: Option<&str>, proposal: &Value| {
+    let mut over_edge = Value::Null;
+    if let Some(edge) = body.get("edge") {
+        let inputs: EdgeInputs = serde_json::from_value(edge["inputs"].clone())?;
+        let repeated = propose_edge(&inputs);
+        if matches!(repeated, Proposal::Serve { .. }) {
+            outcome = Outcome::Hit;
+        }
+        over_edge = serde_json::to_value(repeated)?;
+    }
+    let describe = |outcome: &str, reason: Option<&str>, proposal: &Value, over_edge: &Value| {
         let mut text = outcome.to_owned();
         if let Some(reason) = reason {
             text = format!("{text};reason={reason}");
         }
         if !proposal.is_null() {
             text = format!("{text};canonical={proposal}");
+        }
+        if !over_edge.is_null() {
+            text = format!("{text};edge={over_edge}");
         }
         text
     };
@@ -68,11 +80,13 @@ pub fn repeat(body: &Value) -> Result<Repeated, ReplayError> {
             body["outcome"].as_str().unwrap_or("?"),
             body["reason"].as_str(),
             body.get("canonical").map_or(&Value::Null, |canonical| &canonical["proposal"]),
+            body.get("edge").map_or(&Value::Null, |edge| &edge["proposal"]),
         ),
         repeated: describe(
             outcome.kind().name(),
             outcome.refusal().map(|refusal| refusal.reason.name()),
             &proposal,
+            &over_edge,
         ),
     })
 }

@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use zlrs_graph::{
-    Digest, Inputs, LookupFacts, Outcome, Proposal, check_body, check_headers, decide, propose,
+    Digest, Inputs, LookupFacts, Mode, Outcome, Proposal, check_body, check_headers, decide, propose,
+    propose_edge,
 };
 use zlrs_wire::replay::{Form, Fresh, replay};
 use zlrs_wire::scope::{ScopeInput, ScopeKey, node_key, request_key, scope_key, tenant_key};
 use zlrs_wire::{Protocol, Reason, Refusal, RequestView};
 
-use super::canonical::{Question, render_canonical};
+use super::canonical::{Question, render_stored};
 use super::decision::{Decision, Keys};
 use super::{Graph, record};
 use crate::random::{record_id, uuid_v7};
@@ -36,6 +37,22 @@ pub struct GraphRequest<'r> {
     pub body: &'r [u8],
     /// The upstream's name or base URL, from configuration.
     pub upstream: &'r str,
+    /// Facts of the operator's that the answer depends on.
+    pub factors: Factors<'r>,
+}
+
+/// What is known of the operator's facts.
+#[derive(Clone, Copy, Debug)]
+pub enum Factors<'r> {
+    /// Names and values, each name once. None where none are configured.
+    Known(&'r [(String, String)]),
+    /// The provider of this one gave no value in time: nothing can be said about the scope.
+    Unknown(&'r str),
+}
+
+impl Factors<'_> {
+    /// No facts.
+    pub const NONE: Self = Self::Known(&[]);
 }
 
 /// Whether a decision may wait for a disk.
@@ -114,7 +131,10 @@ impl Graph {
                     path: request.path,
                     query: request.query,
                     headers: request.headers,
-                    factors: &[],
+                    factors: match request.factors {
+                        Factors::Known(known) => known,
+                        Factors::Unknown(_) => &[],
+                    },
                 };
                 let scope = scope.insert(scope_key(&self.scope_secret, &input, view));
                 Some(self.keys(scope, Digest(tenant.0), view))
@@ -163,26 +183,35 @@ impl Graph {
         }
         let id = record_id("aud", now_ms).unwrap_or_default();
         let ask = understood.view.as_ref().and_then(|view| view.ask.as_deref()).unwrap_or("");
-        let mut canonical = None;
+        let (mut canonical, mut over_edge) = (None, None);
         if let (Outcome::Miss(refusal), Some(scope), Some(protocol), Some(view)) =
             (&outcome, &scope, understood.protocol, &understood.view)
             && matches!(refusal.reason, Reason::NoEntry | Reason::Expired | Reason::Recheck)
         {
-            canonical = self.consider::<P>(&Question {
+            let question = Question {
                 protocol,
                 scope,
                 tenant: Digest(tenant.0),
                 upstream: request.upstream,
                 model: &view.model,
                 ask,
+                turns: view.turns,
                 base: &inputs,
                 request_id: &id,
-            })?;
+            };
+            canonical = self.consider::<P>(&question)?;
+            if self.settings.edge != Mode::Off
+                && canonical.as_ref().is_some_and(|canonical| canonical.stored.is_none())
+            {
+                // Looking through the forms takes its time.
+                P::read_evidence()?;
+                over_edge = self.consider_edges(&question);
+            }
         }
         if let (Some(canonical), Some(protocol)) = (&mut canonical, understood.protocol)
             && matches!(canonical.proposal, Proposal::Serve { .. })
         {
-            match render_canonical(protocol, canonical, form, now_ms) {
+            match render_stored(protocol, canonical.stored.as_ref(), form, now_ms) {
                 Ok((rendered, created_ms)) => {
                     pieces = rendered;
                     age = Some(Duration::from_millis(now_ms.saturating_sub(created_ms)));
@@ -193,6 +222,23 @@ impl Graph {
                 Err(refusal) => {
                     canonical.inputs.base.unfit = Some(refusal);
                     canonical.proposal = propose(&canonical.inputs);
+                }
+            }
+        }
+        if let (Some(edge), Some(protocol)) = (&mut over_edge, understood.protocol)
+            && matches!(edge.proposal, Proposal::Serve { .. })
+        {
+            match render_stored(protocol, edge.stored.as_ref(), form, now_ms) {
+                Ok((rendered, created_ms)) => {
+                    pieces = rendered;
+                    age = Some(Duration::from_millis(now_ms.saturating_sub(created_ms)));
+                    outcome = Outcome::Hit;
+                    self.counts.edge_hits.fetch_add(1, Ordering::Relaxed);
+                    self.rechecks.hit(&edge.entry, created_ms, now_ms);
+                }
+                Err(refusal) => {
+                    edge.inputs.entry.base.unfit = Some(refusal);
+                    edge.proposal = propose_edge(&edge.inputs);
                 }
             }
         }
@@ -223,6 +269,12 @@ impl Graph {
             age,
             ask: if keys.is_some() { ask.to_owned() } else { String::new() },
             canonical,
+            edge: over_edge,
+            false_agree: self.false_agree(),
+            facts: match request.factors {
+                Factors::Known(known) => self.fact_tags(known),
+                Factors::Unknown(_) => Vec::new(),
+            },
             check,
         };
         // Without random bytes there is no id, and the decision goes unrecorded rather than unanswered.
@@ -247,7 +299,11 @@ impl Graph {
             }
             Err(refusal) => (None, Some(refusal)),
         };
-        Understood { protocol: Some(protocol), view, refusal: headers.err().or(body) }
+        let factor = match request.factors {
+            Factors::Known(_) => None,
+            Factors::Unknown(name) => Some(Refusal::new(Reason::FactorUnknown, name)),
+        };
+        Understood { protocol: Some(protocol), view, refusal: headers.err().or(body).or(factor) }
     }
 
     fn keys(&self, scope: &ScopeKey, tenant: Digest, view: &RequestView<'_>) -> Keys {

@@ -93,6 +93,9 @@ impl Graph {
             expires_ms: now_ms.saturating_add(self.settings.ttl_s * 1000),
             body,
         };
+        if let Some(edge) = &decision.edge {
+            self.learn_over_edge(decision, edge, &draft.body, now_ms);
+        }
         if let Some(canonical) = &decision.canonical {
             self.learn(decision, keys, canonical, &draft.body, now_ms);
         }
@@ -101,7 +104,7 @@ impl Graph {
             return Err(Refusal::whole(Reason::Refused));
         }
         let said = Said::of(protocol, &draft.body);
-        let tags = self.tags(&decision.ask, [&decision.model, &said.model]);
+        let tags = self.tags(&decision.ask, [&decision.model, &said.model], &decision.facts);
         let entry = Entry::seal(draft, &self.secrets).with_tags(tags);
         self.rechecks.begin(&entry.key);
         match store.put(entry.clone(), COMMIT_WAIT) {

@@ -59,13 +59,27 @@ pub(super) fn entities(extractor: &Extractor, text: &str) -> BTreeSet<String> {
 }
 
 impl Graph {
-    /// What an answer to `ask` can be purged by.
-    pub(super) fn tags(&self, ask: &str, models: [&str; 2]) -> Vec<u64> {
+    /// The tags of the operator's facts.
+    pub(super) fn fact_tags(&self, facts: &[(String, String)]) -> Vec<u64> {
+        facts
+            .iter()
+            .map(|(name, value)| tag(&self.tag_key, Topic::Factor, &format!("{name}={value}")))
+            .collect()
+    }
+
+    /// What an answer to `ask` can be purged by; `facts` are tags already.
+    pub(super) fn tags(&self, ask: &str, models: [&str; 2], facts: &[u64]) -> Vec<u64> {
         let models = models.into_iter().filter(|model| !model.is_empty());
         let models = models.map(|model| tag(&self.tag_key, Topic::Model, model));
         let entities = entities(&self.extractor, ask).into_iter();
         let entities = entities.map(|entity| tag(&self.tag_key, Topic::Entity, &entity));
-        models.chain(entities).take(TAGS).collect::<BTreeSet<_>>().into_iter().collect()
+        models
+            .chain(facts.iter().copied())
+            .chain(entities)
+            .take(TAGS)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
     /// The tags that a purge by `text` looks for; entries with any of them go. None where an entity names nothing.

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use zlrs_graph::{Response, Settings};
-use zlrs_store::{Decision, Graph, GraphRequest};
+use zlrs_store::{Decision, Factors, Graph, GraphRequest};
 
 /// A request, by the parts that tests vary.
 #[derive(Clone, Debug)]
@@ -23,6 +23,7 @@ pub struct Ask {
     pub headers: Vec<(&'static str, &'static str)>,
     pub metadata: Option<&'static str>,
     pub unknown_field: Option<&'static str>,
+    pub factors: Vec<(String, String)>,
 }
 
 impl Default for Ask {
@@ -42,6 +43,7 @@ impl Default for Ask {
             headers: Vec::new(),
             metadata: None,
             unknown_field: None,
+            factors: Vec::new(),
         }
     }
 }
@@ -84,6 +86,7 @@ impl Ask {
             headers: &headers,
             body: &self.body(),
             upstream: &self.upstream,
+            factors: Factors::Known(&self.factors),
         };
         graph.decide(&request, now_ms)
     }
@@ -113,8 +116,15 @@ pub fn decide_raw(
     body: &[u8],
     now_ms: u64,
 ) -> Decision {
-    let request =
-        GraphRequest { method: "POST", path, query: "", headers, body, upstream: "http://upstream.example" };
+    let request = GraphRequest {
+        method: "POST",
+        path,
+        query: "",
+        headers,
+        body,
+        upstream: "http://upstream.example",
+        factors: Factors::NONE,
+    };
     graph.decide(&request, now_ms)
 }
 
