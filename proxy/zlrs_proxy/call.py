@@ -9,6 +9,7 @@ import aiohttp
 
 from zlrs.errors import APIError
 from zlrs_proxy.forward import UpstreamError
+from zlrs_proxy.handing import hand_on
 from zlrs_proxy.refuse import Refusal
 from zlrs_proxy.watch import Watch
 
@@ -114,6 +115,22 @@ class Call:
             self._watch.rest()
         self.tap.feed(piece)
         return piece
+
+    async def hand_on(self, take: Callable[[bytes], bool]) -> None:
+        """Give pieces to `take` as they arrive, until it returns false or `piece` has to say what comes."""
+        answer = self._answer or await self.opened()
+        tap, watch = self.tap, self._watch
+
+        def taken(piece: bytes) -> bool:
+            watch.wait(self._idle_seconds, self._silent)
+            tap.feed(piece)
+            return take(piece)
+
+        watch.wait(self._idle_seconds, self._silent)
+        try:
+            await hand_on(answer.content, taken)
+        finally:
+            watch.rest()
 
     def wait_for_client(self, seconds: float, give_up: Callable[[], None]) -> None:
         """A piece is being written to the client, who has this long to make room for it."""

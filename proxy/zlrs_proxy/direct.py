@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import aiohttp
 from aiohttp import hdrs
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 if TYPE_CHECKING:
@@ -96,6 +98,15 @@ class DirectAnswer:
             self.release()
 
 
+class UpstreamProtocol(ResponseHandler):
+    """The library's connection, which does not parse again after each read where reading was not paused."""
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Go on where reading was paused."""
+        if self._reading_paused or self._buffer_paused:
+            super().resume_reading(resume_parser)
+
+
 class Direct:
     """Sends short POST requests. Made on the loop.
 
@@ -106,6 +117,9 @@ class Direct:
 
     def __init__(self, connector: BaseConnector, connect_seconds: float) -> None:
         self._connector = connector
+        # The library has no argument for it.
+        kind: type[ResponseHandler] = UpstreamProtocol
+        connector._factory = partial(kind, loop=asyncio.get_running_loop())  # noqa: SLF001 - see above
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
         self._origins: dict[Member, _Origin] = {}
 

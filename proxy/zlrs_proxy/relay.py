@@ -82,6 +82,22 @@ async def relay(
         await response.send(request, piece)
         first_byte()
         return
+    await _pass_on(request, response, call, stall_seconds, first_byte, pinger)
+
+
+async def _pass_on(
+    request: web.BaseRequest,
+    response: PlainResponse,
+    call: Call,
+    stall_seconds: float,
+    first_byte: Callable[[], None],
+    pinger: Callable[[], Pinger | None],
+) -> None:
+    """`relay` for an answer that is not whole yet."""
+    content = (await call.opened()).content
+    transport = request.transport
+    if transport is None:
+        raise ConnectionResetError("the client has gone")
     if "Content-Length" not in response.headers and request.version < HttpVersion11:
         response.force_close()
     writer = await response.prepare(request)
@@ -89,6 +105,7 @@ async def relay(
         writer.send_headers()
         first_byte()
     pings = pinger()
+    is_chunked = response.headers.get("Transfer-Encoding") == "chunked"
     try:
         while piece := await call.piece():
             call.wait_for_client(stall_seconds, transport.abort)
@@ -99,12 +116,32 @@ async def relay(
             first_byte()
             if pings is not None:
                 pings.sent(piece)
+            elif writer is not None and is_chunked:
+                await call.hand_on(_chunks_to(request, transport))
+                if request.protocol.writing_paused:
+                    call.wait_for_client(stall_seconds, transport.abort)
+                    await writer.drain()
     finally:
         if pings is not None:
             pings.stop()
     call.wait_for_client(stall_seconds, transport.abort)
     await response.write_eof()
     first_byte()
+
+
+def _chunks_to(request: web.BaseRequest, transport: asyncio.Transport) -> Callable[[bytes], bool]:
+    """Writes pieces as chunks, after the head; false when the client takes no more for now."""
+    protocol, writer = request.protocol, request.writer
+
+    def write(piece: bytes) -> bool:
+        if transport.is_closing():
+            return False
+        sent = b"%x\r\n%b\r\n" % (len(piece), piece)
+        transport.write(sent)
+        writer.output_size += len(sent)
+        return not protocol.writing_paused
+
+    return write
 
 
 def break_off(request: web.BaseRequest) -> None:
