@@ -56,9 +56,9 @@ bench-quality: setup  ## Perplexity and divergence beside llama.cpp's on the sam
 	@for model in $(BENCH_MODELS); do $(BIN)/zlrs models pull $$model || exit 1; done
 	@cd benches && ../$(BIN)/python -m engine.quality
 
-bench-serve: setup  ## A shared prefix warm and cold, and many clients beside llama-server (ten minutes)
+bench-serve: setup  ## Reuse, drafting, branches, cancels, many clients beside llama-server (ENDURANCE=300: 100 clients so long)
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)
-	@$(BIN)/python benches/serve.py --model $(DEMO_MODEL)
+	@cd benches && ../$(BIN)/python -m serve --model $(DEMO_MODEL) $(if $(ENDURANCE),--endurance $(ENDURANCE))
 
 bench-sessions: setup  ## A session's second turn, and a question computed while it is typed (three minutes)
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)

@@ -66,10 +66,39 @@ def _commit() -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
+def read_figures(name: str) -> list[Figure]:
+    """The figures of the last report of that name."""
+    path = ROOT / "docs" / "benchmarks" / f"{name}.json"
+    if not path.exists():
+        return []
+    return [Figure(**figure) for figure in json.loads(path.read_text(encoding="utf-8"))["figures"]]
+
+
+def _markdown(name: str, about: str, report: dict[str, object], figures: list[Figure]) -> str:
+    """The page for people."""
+    lines = [f"# {name}", "", about, f"Commit {report['commit']}, {report['date']}, {report['machine']}.", ""]
+    lines += ["| figure | value | beside | ratio | target | met | note |", "|---|---|---|---|---|---|---|"]
+    for figure in figures:
+        beside = f"{figure.peer}: {figure.peer_value:.2f}" if figure.peer_value is not None else ""
+        ratio = f"{figure.ratio:.2f}" if figure.ratio is not None else ""
+        met = {True: "yes", False: "no", None: ""}[figure.met]
+        cells = (
+            figure.figure,
+            f"{figure.value:.2f} {figure.unit}",
+            beside,
+            ratio,
+            figure.target,
+            met,
+            figure.note,
+        )
+        lines.append("| " + " | ".join(cell.replace("|", "/").strip() for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def show(name: str, figures: list[Figure]) -> None:
     """Print the figures."""
     table = Table(title=name)
-    for heading in ("figure", "value", "peer", "ratio", "note"):
+    for heading in ("figure", "value", "peer", "ratio", "target", "met", "note"):
         table.add_column(heading)
     for figure in figures:
         table.add_row(
@@ -77,13 +106,15 @@ def show(name: str, figures: list[Figure]) -> None:
             f"{figure.value:.2f} {figure.unit}",
             f"{figure.peer} {figure.peer_value:.2f}" if figure.peer_value is not None else "",
             f"{figure.ratio:.2f}" if figure.ratio is not None else "",
+            figure.target,
+            {True: "yes", False: "no", None: ""}[figure.met],
             figure.note,
         )
     Console().print(table)
 
 
-def write_report(name: str, figures: list[Figure]) -> None:
-    """Print the figures and write docs/benchmarks/NAME.json."""
+def write_report(name: str, figures: list[Figure], *, about: str | None = None) -> None:
+    """Print the figures and write docs/benchmarks/NAME.json; with a sentence about them also NAME.md."""
     show(name, figures)
     load = os.getloadavg()[0]
     report = {
@@ -98,3 +129,5 @@ def write_report(name: str, figures: list[Figure]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"written: {path.relative_to(ROOT)}")
+    if about is not None:
+        path.with_suffix(".md").write_text(_markdown(name, about, report, figures), encoding="utf-8")

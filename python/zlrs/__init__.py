@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zlrs._core import build_info
+    from zlrs.branches import Branch
     from zlrs.engine import Engine
 
     __version__: str
 
-__all__ = ["Engine", "__version__", "build_info"]
+__all__ = ["Branch", "Engine", "__version__", "build_info"]
 
 
 def __getattr__(name: str) -> object:
     """Load what is asked for, the first time it is asked for."""
     if name == "Engine":
         value: object = import_module("zlrs.engine").Engine
+    elif name == "Branch":
+        value = import_module("zlrs.branches").Branch
     elif name == "build_info":
         value = import_module("zlrs._core").build_info
     elif name == "__version__":

@@ -172,6 +172,7 @@ class Engine:
         kv_bytes: int | None = None,
         queue_limit: int = 64,
         chunk_tokens: int = 256,
+        drafting: str = "auto",
         progress: Callable[[int, int], object] | None = None,
     ) -> Engine:
         """Read a GGUF file and start the engine thread.
@@ -183,6 +184,8 @@ class Engine:
             kv_bytes: Hard limit of the KV memory; by default what one sequence of `context_tokens` needs.
             queue_limit: Most requests that may wait, at least 1.
             chunk_tokens: Most prompt tokens computed in one step, 1 to 256; answers do not depend on it.
+            drafting: `off`, `auto` or `always`: whether tokens are guessed, to verify several in one step;
+                answers do not depend on it. `auto` guesses as far as it pays.
             progress: Called with bytes done and in all, at most twenty times a second. What it raises is
                 raised after the load.
         """
@@ -394,6 +397,14 @@ class Finished:
         """Tokens generated; the token that ended the turn is not counted."""
 
     @property
+    def drafted_tokens(self) -> int:
+        """Tokens that were guessed and verified."""
+
+    @property
+    def accepted_tokens(self) -> int:
+        """Guesses that were right: each saved a step."""
+
+    @property
     def seed(self) -> int:
         """The seed in use, drawn or given."""
 
@@ -412,6 +423,22 @@ class Finished:
     @property
     def first_token_ms(self) -> float:
         """From submission until the first token; 0 if there was none."""
+
+    @property
+    def kv_ms(self) -> float:
+        """Looking up, copying, reserving and keeping blocks of KV memory."""
+
+    @property
+    def decompress_ms(self) -> float:
+        """Unpacking weights while they are needed."""
+
+    @property
+    def compute_ms(self) -> float:
+        """Steps that computed rows of this answer; requests that run together all count them."""
+
+    @property
+    def io_ms(self) -> float:
+        """Making text of tokens and handing it over."""
 
 # --- decision graph ---------------------------------------------------------------------------------------
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 from zlrs import _core
+from zlrs.branches import require_branches
 from zlrs.kept import Kept
 from zlrs.models import resolve
 from zlrs.progress import Progress
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
+    from zlrs.branches import Branch
     from zlrs.kept import Fit
     from zlrs.native import NativeEngine, NativeGeneration
     from zlrs.results import Completion
@@ -87,6 +91,7 @@ class Engine:
         context_tokens: int | None = None,
         kv_bytes: int | None = None,
         queue_limit: int = DEFAULT_QUEUE_LIMIT,
+        drafting: Literal["off", "auto", "always"] = "auto",
         progress: bool | Callable[[int, int], None] = True,
     ) -> Self:
         """Load a model; a known name that is not on disk yet is fetched first.
@@ -97,6 +102,8 @@ class Engine:
             context_tokens: Longest prompt plus answer, by default the model's own window.
             kv_bytes: Hard limit of the KV memory.
             queue_limit: Requests that may wait; one more is refused with `overloaded_error`.
+            drafting: Whether tokens are guessed, to verify several in one step: never, as far as it pays, or
+                always. Answers do not depend on it.
             progress: A bar on a terminal and plain lines elsewhere, nothing, or your own function of
                 (bytes done, bytes in all).
 
@@ -106,16 +113,17 @@ class Engine:
         """
         path = resolve(os.fspath(name_or_path))
         name = _served_name(os.fspath(name_or_path), path)
+        load = partial(_load_core, path, threads, context_tokens, kv_bytes, queue_limit, drafting)
         if callable(progress):
-            return cls(_load_core(path, threads, context_tokens, kv_bytes, queue_limit, progress), name=name)
+            return cls(load(progress), name=name)
         if not progress:
-            return cls(_load_core(path, threads, context_tokens, kv_bytes, queue_limit, None), name=name)
+            return cls(load(None), name=name)
         with Progress(f"loading {name}", path.stat().st_size) as bar:
 
             def report(done_bytes: int, _total_bytes: int) -> None:
                 bar.update(done_bytes)
 
-            return cls(_load_core(path, threads, context_tokens, kv_bytes, queue_limit, report), name=name)
+            return cls(load(report), name=name)
 
     @property
     def name(self) -> str:
@@ -261,6 +269,58 @@ class Engine:
         kept, fit, note = self.restore_kept(path, key, limit_bytes=limit_bytes, tenant=tenant)
         return Session.restore(self, kept, fit, note, tenant, Path(path))
 
+    def generate_many(
+        self,
+        prompts: Sequence[str | Sequence[Message | Mapping[str, str]]],
+        **options: Unpack[GenerateOptions],
+    ) -> list[Completion]:
+        """Answer independent prompts together, in their order: one batch, with common beginnings read once.
+
+        At most 32 are computed at a time, and no more wait than `queue_limit` allows. Ctrl-C cancels all.
+        """
+        _require_known(options)
+        return self._finish_all([(self.prepare(prompt), options) for prompt in prompts])
+
+    def branches(
+        self,
+        prompt: Sequence[Message | Mapping[str, str]],
+        branches: Sequence[Branch],
+        **options: Unpack[GenerateOptions],
+    ) -> dict[str, Completion]:
+        """Continue one conversation in several ways at once; its prompt is read once.
+
+        Args:
+            prompt: The conversation; its last turn is the user's.
+            branches: What each continuation is told, and its limit.
+            options: For all of them.
+
+        Returns:
+            The answers by tag, in the order of `branches`.
+
+        Raises:
+            ValueError: No branch, more than 32, two of one tag, or a last turn that is not the user's.
+        """
+        _require_known(options)
+        require_branches(branches)
+        turns = [Message(*_turn(message)) for message in prompt]
+        asked: list[tuple[list[int], GenerateOptions]] = []
+        for branch in branches:
+            own: GenerateOptions = {**options}
+            if branch.max_tokens is not None:
+                own["max_tokens"] = branch.max_tokens
+            asked.append((self.prepare(branch.turns(turns)), own))
+        answers = self._finish_all(asked)
+        return {branch.tag: answer for branch, answer in zip(branches, answers, strict=True)}
+
+    def _finish_all(self, asked: Sequence[tuple[list[int], GenerateOptions]]) -> list[Completion]:
+        """Queue all before any is read, so that they share steps."""
+        with ExitStack() as stack:
+            streams = [stack.enter_context(Stream(self.submit(ids, **own))) for ids, own in asked]
+            for stream in streams:
+                for _ in stream:
+                    pass
+            return [stream.completion for stream in streams]
+
     def close(self) -> None:
         """Cancel everything and free the model's memory. May be called again."""
         if not self._closed and os.getpid() == self._process:
@@ -293,6 +353,7 @@ def _load_core(
     context_tokens: int | None,
     kv_bytes: int | None,
     queue_limit: int,
+    drafting: str,
     progress: Callable[[int, int], None] | None,
 ) -> NativeEngine:
     try:
@@ -302,6 +363,7 @@ def _load_core(
             context_tokens=context_tokens,
             kv_bytes=kv_bytes,
             queue_limit=queue_limit,
+            drafting=drafting,
             progress=progress,
         )
     except _core.CoreError as error:

@@ -144,8 +144,14 @@ class NativeFinished(Protocol):
     input_tokens: int
     cached_tokens: int
     output_tokens: int
+    drafted_tokens: int
+    accepted_tokens: int
     seed: int
     queue_ms: float
     prefill_ms: float
     decode_ms: float
     first_token_ms: float
+    kv_ms: float
+    decompress_ms: float
+    compute_ms: float
+    io_ms: float

@@ -29,21 +29,40 @@ class Usage:
         input_tokens: The whole prompt, template included.
         output_tokens: Those of the answer.
         cached_tokens: Those of `input_tokens` that an earlier request had computed.
+        drafted_tokens: Tokens that were guessed and verified, several in one step.
+        accepted_tokens: Guesses that were right: each saved a step.
     """
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Where the time went, in milliseconds. `first_token_ms` counts from the submission."""
+    """Where the time went, in milliseconds.
+
+    Attributes:
+        queue_ms: From the submission until work began.
+        prefill_ms: From then until the first token.
+        decode_ms: From the first token until the end.
+        first_token_ms: From the submission until the first token.
+        kv_ms: Looking up, copying, reserving and keeping blocks of KV memory.
+        decompress_ms: Unpacking weights while they are needed.
+        compute_ms: Steps that computed rows of this answer; answers that run together all count them.
+        io_ms: Making text of tokens and handing it over.
+    """
 
     queue_ms: float
     prefill_ms: float
     decode_ms: float
     first_token_ms: float
+    kv_ms: float = 0.0
+    decompress_ms: float = 0.0
+    compute_ms: float = 0.0
+    io_ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,9 +120,24 @@ def event_from_native(event: object) -> Delta | Finish:
         return Finish(
             finish_reason=cast("FinishReason", end.reason),
             stop_sequence=end.stop_sequence,
-            usage=Usage(end.input_tokens, end.output_tokens, end.cached_tokens),
+            usage=Usage(
+                end.input_tokens,
+                end.output_tokens,
+                end.cached_tokens,
+                end.drafted_tokens,
+                end.accepted_tokens,
+            ),
             seed=end.seed,
-            timings=Timings(end.queue_ms, end.prefill_ms, end.decode_ms, end.first_token_ms),
+            timings=Timings(
+                end.queue_ms,
+                end.prefill_ms,
+                end.decode_ms,
+                end.first_token_ms,
+                end.kv_ms,
+                end.decompress_ms,
+                end.compute_ms,
+                end.io_ms,
+            ),
         )
     piece = cast("NativeDelta", event)
     return Delta(piece.text, tuple(piece.ids))

@@ -65,10 +65,35 @@ class Extensions(msgspec.Struct, frozen=True):
     append: bool = False
 
 
+class BranchAsk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry of `zlrs.branches`: one continuation of the prompt."""
+
+    tag: str
+    instruction: str | None = None
+    max_tokens: int | None = None
+
+
+class MessagesConversation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry of `zlrs.conversations` in the Messages API."""
+
+    messages: list[MessagesTurn]
+    system: str | list[Block] | None = None
+    max_tokens: int | None = None
+    tag: str | None = None
+
+
+class MessagesExtension(Extensions, frozen=True, forbid_unknown_fields=True):
+    """`zlrs` in the Messages API: what the protocol has no field for."""
+
+    priority: str | None = None
+    branches: list[BranchAsk] | None = None
+    conversations: list[MessagesConversation] | None = None
+
+
 class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Body of `POST /v1/messages`; of `/v1/messages/count_tokens` only the part that makes the prompt.
 
-    `seed`, `min_p`, `repetition_penalty` and an absent `max_tokens` are extensions.
+    `seed`, `min_p`, `repetition_penalty`, `zlrs` and an absent `max_tokens` are extensions.
     """
 
     model: str
@@ -92,7 +117,7 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Raw] | None = None
     service_tier: str | None = None
     cache_control: dict[str, Raw] | None = None
-    zlrs: Extensions | None = None
+    zlrs: MessagesExtension | None = None
 
 
 class ChatTurn(msgspec.Struct, frozen=True):
@@ -117,8 +142,27 @@ class ResponseFormat(msgspec.Struct, frozen=True):
     type: str
 
 
+class ChatConversation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry of `zlrs.conversations` in the Chat API."""
+
+    messages: list[ChatTurn]
+    max_tokens: int | None = None
+    tag: str | None = None
+
+
+class ChatExtension(Extensions, frozen=True, forbid_unknown_fields=True):
+    """`zlrs` in the Chat API: what the protocol has no field for."""
+
+    priority: str | None = None
+    branches: list[BranchAsk] | None = None
+    conversations: list[ChatConversation] | None = None
+
+
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Body of `POST /v1/chat/completions`. `top_k`, `min_p` and `repetition_penalty` are extensions."""
+    """Body of `POST /v1/chat/completions`.
+
+    `top_k`, `min_p`, `repetition_penalty` and `zlrs` are extensions.
+    """
 
     model: str
     messages: list[ChatTurn]
@@ -154,7 +198,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: str | None = None
-    zlrs: Extensions | None = None
+    zlrs: ChatExtension | None = None
 
 
 def unknown_fields(body: bytes, request: type[msgspec.Struct]) -> tuple[str, ...]:

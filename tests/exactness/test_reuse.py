@@ -1,6 +1,7 @@
 """Ids of answers on the small real model: the same whatever else runs.
 
-Alone, together, cold, warm, after eviction, with any threads and chunks: one difference is a fault.
+Alone, together, cold, warm, after eviction, with any threads and chunks, with guesses and without, as the
+next turn of a conversation: one difference is a fault.
 Half of the prompts are decoded greedily, half sampled with a seed. The long suite is `make exactness`.
 """
 
@@ -91,11 +92,13 @@ def same(got: Sequence[Answered], expected: Sequence[Answered], what: str) -> No
 
 def hold_every_variant_equal(count: int, tokens: int, tight_blocks: int) -> None:
     path = small_model()
-    with_one_thread = _core.Engine.load(path, context_tokens=CONTEXT_TOKENS, threads=1)
+    with_one_thread = _core.Engine.load(path, context_tokens=CONTEXT_TOKENS, threads=1, drafting="off")
     asked = prompts(with_one_thread, count)
     block_bytes = int(with_one_thread.info()["kv_bytes"]) // (CONTEXT_TOKENS // 16)
     few = asked[: max(4, count // 8)]
-    engine = _core.Engine.load(path, context_tokens=CONTEXT_TOKENS, threads=2, kv_bytes=block_bytes * 512)
+    engine = _core.Engine.load(
+        path, context_tokens=CONTEXT_TOKENS, threads=2, kv_bytes=block_bytes * 512, drafting="off"
+    )
     # Each prompt of a tenant of its own, one at a time: nothing is shared and nothing else runs.
     alone = [
         ask(engine, [one], tokens, tenant=1000 + index, together=1)[0] for index, one in enumerate(asked)
@@ -110,11 +113,34 @@ def hold_every_variant_equal(count: int, tokens: int, tight_blocks: int) -> None
     same(
         ask(engine, few, tokens, tenant=2, together=TOGETHER), alone[: len(few)], f"warm, {TOGETHER} at once"
     )
+    next_turns = [
+        Asked((*one.prompt, *answer.ids, *with_one_thread.encode(" And then?")), one.seed)
+        for one, answer in zip(few, alone, strict=False)
+    ]
+    whole = [
+        ask(engine, [one], tokens, tenant=5000 + index, together=1)[0] for index, one in enumerate(next_turns)
+    ]
+    turns = ask(engine, next_turns, tokens, tenant=1, together=TOGETHER)
+    same(turns, whole, "the next turn against all of it at once")
+    assert all(turn.cached_tokens >= len(one.prompt) for turn, one in zip(turns, few, strict=True))
     engine.close()
     same(ask(with_one_thread, few, tokens, tenant=1, together=TOGETHER), alone[: len(few)], "one thread")
     with_one_thread.close()
+    for drafting, together in (("always", 1), ("always", TOGETHER), ("auto", TOGETHER)):
+        guessing = _core.Engine.load(path, context_tokens=CONTEXT_TOKENS, drafting=drafting)
+        what = f"drafting {drafting}, {together} at once"
+        part = asked if drafting == "always" and together > 1 else few
+        same(ask(guessing, part, tokens, tenant=1, together=together), alone[: len(part)], what)
+        # Now whole answers are guessed.
+        same(ask(guessing, few, tokens, tenant=1, together=together), alone[: len(few)], f"{what}, again")
+        statistics = guessing.statistics()
+        if drafting == "always":
+            assert 0 < statistics["tokens_accepted"] < statistics["tokens_drafted"]
+        guessing.close()
     # Memory for two or three at once: the others push each other's prefixes, and each other, out.
-    tight = _core.Engine.load(path, context_tokens=512, kv_bytes=block_bytes * tight_blocks)
+    tight = _core.Engine.load(
+        path, context_tokens=512, kv_bytes=block_bytes * tight_blocks, drafting="always"
+    )
     same(ask(tight, asked, tokens, tenant=1, together=TOGETHER), alone, "in little memory")
     same(ask(tight, few, tokens, tenant=1, together=1), alone[: len(few)], "after eviction")
     statistics = tight.statistics()

@@ -49,6 +49,12 @@ class Finished:
     decode_ms: float = 3.0
     first_token_ms: float = 2.5
     cached_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    kv_ms: float = 0.25
+    decompress_ms: float = 0.0
+    compute_ms: float = 4.5
+    io_ms: float = 0.5
 
 
 class FakePin:

@@ -114,6 +114,7 @@ def _load(model: str, config: Config, progress: Callable[[int, int], None]) -> E
             threads=config.engine.threads,
             context_tokens=config.engine.context_tokens,
             kv_bytes=config.engine.kv_bytes,
+            drafting=config.engine.drafting,
             queue_limit=config.server.queue_limit,
             progress=report,
         )

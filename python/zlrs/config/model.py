@@ -41,6 +41,10 @@ class EngineSettings(Section, frozen=True):
         Annotated[int, Meta(ge=1 << 20, description="hard limit of KV memory; absent = the engine chooses")]
         | None
     ) = None
+    drafting: Annotated[
+        Literal["off", "auto", "always"],
+        Meta(description="guess tokens, to verify several in one step: never, as far as it pays, always"),
+    ] = "auto"
 
 
 class ServerSettings(Section, frozen=True):

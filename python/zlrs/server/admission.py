@@ -16,6 +16,8 @@ SMOOTHING = 0.2
 """Weight of the newest answer in the mean duration."""
 
 RETRY_LIMIT_SECONDS = 60
+BATCH_SPARES = 4
+"""Requests of low priority leave one of so many places to the others."""
 
 
 class Slot:
@@ -56,16 +58,21 @@ class Admission:
         """Whether another one is let in now."""
         return self.in_flight < self.limit
 
-    def enter(self) -> Slot:
+    def enter(self, *, batch: bool = False) -> Slot:
         """Take a place.
+
+        Args:
+            batch: For a request of low priority: a share of the places is left to the others.
 
         Raises:
             Refusal: 529 with `retry-after` when all are taken.
         """
-        if self.in_flight >= self.limit:
+        limit = self.limit - self.limit // BATCH_SPARES if batch else self.limit
+        if self.in_flight >= limit:
             self.refused += 1
+            kind = " of priority `batch`" if batch else ""
             raise overloaded(
-                f"{self.in_flight} requests are waiting or running, the limit is {self.limit}",
+                f"{self.in_flight} requests are waiting or running, the limit{kind} is {limit}",
                 retry_after_seconds=self.retry_after_seconds(),
                 suggestion="Wait as long as retry-after says; `server.queue_limit` sets the limit",
             )

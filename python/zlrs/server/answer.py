@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from aiohttp import web
@@ -20,7 +21,7 @@ from zlrs.server.turns import open_turn
 from zlrs.streams import AsyncStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zlrs import wire
     from zlrs.engine import Engine, GenerateOptions
@@ -79,13 +80,23 @@ class Walk:
     started: float
     extra: dict[str, str]
     turn: Turn | None = None
+    io_seconds: list[float] = field(default_factory=list)
 
     @property
-    def elapsed_ms(self) -> float:
-        """Since the request was read."""
-        return (self.context.monotonic() - self.started) * SECOND_MS
+    def io_ms(self) -> float:
+        """Spent on preparing the prompt and on writing the answer until now."""
+        return sum(self.io_seconds) * SECOND_MS
 
-    def headers(self, measured: str | None = None) -> dict[str, str]:
+    @contextmanager
+    def io(self) -> Iterator[None]:
+        """Count the time of a block as input or output."""
+        started = self.context.monotonic()
+        try:
+            yield
+        finally:
+            self.io_seconds.append(self.context.monotonic() - started)
+
+    def headers(self, measured: str | None = None, counted: Usage | None = None) -> dict[str, str]:
         """Our response headers."""
         config = self.context.config.headers
         ours = receipts.response_headers(
@@ -94,6 +105,7 @@ class Walk:
             enabled=config.receipts == "on",
             historical=config.historical,
             measured=measured,
+            counted=counted,
         )
         historical = self.asked.historical or config.historical
         mine = self.turn.headers(historical=historical) if self.turn is not None else {}
@@ -119,7 +131,7 @@ class Walk:
         if self.context.config.headers.receipts == "off":
             return None
         facts = receipts.end_facts(
-            self.context.facts, self.asked, finish, self.elapsed_ms, self.dialect.ask.ignored
+            self.context.facts, self.asked, finish, self.io_ms, self.dialect.ask.ignored
         )
         return facts if self.turn is None else {**facts, "session": self.turn.facts(finish)}
 
@@ -154,7 +166,7 @@ async def answer(
     walk = Walk(request, context, dialect, asked, started, {})
     if context.graph is None:
         if asked.cache_only:
-            raise _cache_only_miss("the decision graph is off")
+            raise cache_only_miss("the decision graph is off")
         return await generate(walk, None)
     verdict = await context.graph.decide(request, body)
     context.metrics.decisions.add(kind=verdict.kind)
@@ -175,7 +187,7 @@ async def _in_session(walk: Walk, turn: Turn) -> web.StreamResponse:
     """Answer in a session. The graph knows requests, not what was said before them: it stays out of it."""
     with turn:
         if walk.asked.cache_only:
-            raise _cache_only_miss("requests in a session are not answered from the graph")
+            raise cache_only_miss("requests in a session are not answered from the graph")
         walk.dialect.ask = turn.conversation(walk.dialect.ask)
         walk = replace(walk, asked=walk.asked.with_profile(turn.session.profile))
         return await generate(walk, None)
@@ -185,31 +197,32 @@ def _fill(walk: Walk, verdict: Verdict, graph: GraphFront) -> Refusal:
     """The refusal of a cache-only miss; what may be stored is computed on the side."""
     decision = verdict.decision
     if decision is None or verdict.kind != "miss":
-        return _cache_only_miss(f"the graph has no answer ({verdict.header})", walk.decision_headers())
+        return cache_only_miss(f"the graph has no answer ({verdict.header})", walk.decision_headers())
     recorder = graph.recorder(decision)
     tenant = walk.context.tenants.of(walk.request)
     dialect, context = walk.dialect, walk.context
 
     async def work() -> None:
-        stream, clamped = await begin(context, dialect.ask, tenant)
+        stream, clamped = await begin(walk, dialect.ask, tenant)
         async with stream:
             async for _ in stream:
                 pass
-            _count(walk, stream.finish)
-            _require_complete(stream.finish)
+            count(walk, stream.finish)
+            require_complete(stream.finish)
             recorder.settle(encode(dialect.whole(stream.completion, context.facts, clamped=clamped)))
 
     # The queue is looked at here, so that a full one is not called a fill.
     if not context.admission.has_room or not context.fills.begin(decision.node, work):
-        return _cache_only_miss(f"the graph has no answer ({verdict.header})", walk.decision_headers())
+        return cache_only_miss(f"the graph has no answer ({verdict.header})", walk.decision_headers())
     header = "fill" + verdict.header.removeprefix("miss")
     walk.extra["X-ZLRS-Decision"] = header
-    return _cache_only_miss(
+    return cache_only_miss(
         f"the graph has no answer; it is being computed ({header})", walk.decision_headers()
     )
 
 
-def _cache_only_miss(why: str, headers: Mapping[str, str] | None = None) -> Refusal:
+def cache_only_miss(why: str, headers: Mapping[str, str] | None = None) -> Refusal:
+    """504: the graph alone was to answer and cannot."""
     return refuse(
         "cache_only_miss",
         f"X-ZLRS-Cache-Only was set and {why}",
@@ -228,23 +241,20 @@ class Recorder(Protocol):
 async def generate(walk: Walk, recorder: Recorder | None) -> web.StreamResponse:
     """Let the engine answer."""
     tenant = walk.context.tenants.of(walk.request)
-    stream, clamped = await begin(walk.context, walk.dialect.ask, tenant, walk.turn)
+    stream, clamped = await begin(walk, walk.dialect.ask, tenant)
     async with stream:
         if walk.dialect.ask.stream:
             return await _send_events(walk, stream, recorder, clamped=clamped)
         return await _send_whole(walk, stream, recorder, clamped=clamped)
 
 
-async def begin(
-    context: ServerContext, ask: Ask, tenant: bytes, turn: Turn | None = None
-) -> tuple[AsyncStream, bool]:
+async def begin(walk: Walk, ask: Ask, tenant: bytes) -> tuple[AsyncStream, bool]:
     """Admit, make tokens, queue.
 
     Args:
-        context: The server.
+        walk: The request.
         ask: What to answer.
         tenant: Whose request it is: a keyed hash.
-        turn: The session it is in; told the ids before they are queued.
 
     Returns:
         The running answer, and whether the window left less room than was asked for.
@@ -252,14 +262,16 @@ async def begin(
     Raises:
         Refusal: 529 when the queue is full, 400 when the prompt does not fit.
     """
+    context = walk.context
     engine = context.engine
-    slot = context.admission.enter()
+    slot = context.admission.enter(batch=ask.options.get("priority") == "batch")
     try:
-        ids = await prepare(engine, ask.turns)
+        with walk.io():
+            ids = await prepare(engine, ask.turns)
         options, clamped = _with_limits(context, ask.options, len(ids))
         options["tenant"] = tenant
-        if turn is not None:
-            await turn.begin(ids)
+        if walk.turn is not None:
+            await walk.turn.begin(ids)
         generation = engine.submit(ids, **options)
 
         def ended(stream: AsyncStream) -> None:
@@ -314,7 +326,7 @@ def _with_limits(
     return complete, wanted > room
 
 
-def _require_complete(finish: Finish) -> None:
+def require_complete(finish: Finish) -> None:
     """An answer that was cut short by us is an error, not an answer."""
     if finish.finish_reason == "deadline":
         raise refuse(
@@ -326,7 +338,8 @@ def _require_complete(finish: Finish) -> None:
         raise refuse("api_error", "the answer was cancelled", suggestion="Send the request again")
 
 
-def _count(walk: Walk, finish: Finish) -> None:
+def count(walk: Walk, finish: Finish) -> None:
+    """Count an ended answer for the metrics."""
     metrics = walk.context.metrics
     metrics.finished.add(reason=finish.finish_reason)
     metrics.tokens.add(finish.usage.output_tokens, type="output")
@@ -340,14 +353,14 @@ async def _send_whole(
     async for _ in stream:
         pass
     completion = stream.completion
-    _count(walk, stream.finish)
-    _require_complete(stream.finish)
+    count(walk, stream.finish)
+    require_complete(stream.finish)
     if walk.turn is not None:
         walk.turn.answered(stream)
     body = walk.dialect.whole(completion, walk.context.facts, clamped=clamped)
     if recorder is not None:
         recorder.settle(encode(body))
-    headers = walk.headers(receipts.latency(stream.finish, walk.elapsed_ms))
+    headers = walk.headers(receipts.latency(stream.finish.timings, walk.io_ms), completion.usage)
     end = walk.end_facts(stream.finish)
     if end is not None:
         body["zlrs"] = {**end, "headers": headers} if walk.asked.include else end
@@ -371,9 +384,10 @@ async def _send_events(
     try:
         async for piece in pieces(stream, walk.context.config.server.ping_seconds, ping):
             if piece.text:
-                await response.write(dialect.piece(piece.text))
-        _count(walk, stream.finish)
-        _require_complete(stream.finish)
+                with walk.io():
+                    await response.write(dialect.piece(piece.text))
+        count(walk, stream.finish)
+        require_complete(stream.finish)
         if walk.turn is not None:
             walk.turn.answered(stream)
             await response.write(walk.turn.farewell(dialect.protocol))

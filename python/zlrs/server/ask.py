@@ -27,6 +27,15 @@ DROPPED_BLOCKS = frozenset({"thinking", "redacted_thinking"})
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of several answers to one request."""
+
+    tag: str
+    turns: tuple[Message, ...]
+    options: GenerateOptions
+
+
+@dataclass(frozen=True)
 class Ask:
     """What is to be answered.
 
@@ -40,6 +49,8 @@ class Ask:
         session: `zlrs.session`: `create`, or a session's secret.
         append: `zlrs.append`: the turns are only what is new in the session.
         user: The caller's own name for the user.
+        parts: Several answers are asked for: these, and not the one of `turns` and `options`.
+        parts_name: The field of `zlrs` that asked for them.
     """
 
     turns: tuple[Message, ...]
@@ -51,6 +62,8 @@ class Ask:
     session: str | None = None
     append: bool = False
     user: str | None = None
+    parts: tuple[Part, ...] = ()
+    parts_name: str = ""
 
 
 def in_range(name: str, value: Number | None, low: Number, high: Number, *, above: bool = False) -> None:

@@ -10,12 +10,14 @@ from zlrs.server.chat_request import ask_of, parse
 from zlrs.server.context import CONTEXT
 from zlrs.server.errors import error_object
 from zlrs.server.ids import new_id
+from zlrs.server.receipts import drafts
+from zlrs.server.several import answer_several, total
 from zlrs.server.sse import CHAT_PING
 from zlrs.wire import CHAT_DONE
 from zlrs.wire import chat_chunk as chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from aiohttp import web
 
@@ -38,12 +40,15 @@ async def handle(request: web.Request) -> web.StreamResponse:
     dialect = ChatDialect(
         context.facts.name, ask, created=int(context.wall()), fingerprint=context.facts.fingerprint
     )
+    if ask.parts:
+        return await answer_several(request, dialect, dialect, asked, started)
     return await answer(request, dialect, asked, body, started)
 
 
 def usage(counted: Usage) -> dict[str, object]:
     """Counted tokens."""
     return {
+        **drafts(counted),
         "prompt_tokens": counted.input_tokens,
         "completion_tokens": counted.output_tokens,
         "total_tokens": counted.input_tokens + counted.output_tokens,
@@ -75,9 +80,9 @@ class ChatDialect:
             "choices": choices,
         }
 
-    def _chunk(self, delta: dict[str, object], finish_reason: str | None) -> bytes:
+    def _chunk(self, delta: dict[str, object], finish_reason: str | None, index: int = 0) -> bytes:
         choice: dict[str, object] = {
-            "index": 0,
+            "index": index,
             "delta": delta,
             "logprobs": None,
             "finish_reason": finish_reason,
@@ -117,6 +122,52 @@ class ChatDialect:
                 data["zlrs"] = end
             last += chunk(data)
         return last + CHAT_DONE
+
+    def said(self, finish: Completion | Finish, *, clamped: bool) -> dict[str, object]:
+        """Finish reason and usage of one of several answers."""
+        del clamped
+        return {"finish_reason": FINISH_REASONS[finish.finish_reason], "usage": usage(finish.usage)}
+
+    def whole_of(self, completions: Sequence[Completion], clamped: Sequence[bool]) -> dict[str, object]:
+        """A `chat.completion` object with one choice an answer."""
+        del clamped
+        choices: list[dict[str, object]] = [
+            {
+                "index": index,
+                "message": {"role": "assistant", "content": completion.text, "refusal": None},
+                "logprobs": None,
+                "finish_reason": FINISH_REASONS[completion.finish_reason],
+            }
+            for index, completion in enumerate(completions)
+        ]
+        counted = total([completion.usage for completion in completions])
+        return {**self._object("chat.completion", choices), "usage": usage(counted)}
+
+    def opening_of(self, counted: Usage, number: int) -> bytes:
+        """A chunk with the role for every choice."""
+        del counted
+        role: dict[str, object] = {"role": "assistant", "content": "", "refusal": None}
+        return b"".join(self._chunk(role, None, index) for index in range(number))
+
+    def piece_of(self, index: int, text: str) -> bytes:
+        """A chunk of text of a choice."""
+        return self._chunk({"content": text}, None, index)
+
+    def ended(self, index: int, finish: Finish, *, clamped: bool) -> bytes:
+        """The chunk with a choice's finish reason."""
+        del clamped
+        return self._chunk({}, FINISH_REASONS[finish.finish_reason], index)
+
+    def closing_of(
+        self, finishes: Sequence[Finish], clamped: Sequence[bool], end: Mapping[str, object]
+    ) -> bytes:
+        """The usage chunk where asked for, `[DONE]`."""
+        del clamped
+        if not self.ask.include_usage:
+            return CHAT_DONE
+        counted = total([finish.usage for finish in finishes])
+        data = {**self._object("chat.completion.chunk", []), "usage": usage(counted), "zlrs": end}
+        return chunk(data) + CHAT_DONE
 
     def failure(self, refusal: Refusal, request_id: str) -> bytes:
         """A chunk with the error; the stream ends with it, without `[DONE]`."""

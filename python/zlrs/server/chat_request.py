@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zlrs.server.ask import COUNT_LIMIT, STOP_COUNT, Ask, in_range, role_of, sampling, stop_texts, text_of
 from zlrs.server.errors import invalid
 from zlrs.server.limits import decode
+from zlrs.server.several_request import extended, only_conversations
 from zlrs.types import ABSENT, ChatRequest, Extensions, Message, unknown_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zlrs.engine import GenerateOptions
     from zlrs.types import ChatTurn
 
@@ -36,9 +40,11 @@ def ask_of(request: ChatRequest, ignored: tuple[str, ...], *, vocabulary: int) -
         Refusal: With the field's path.
     """
     _refuse_unsupported(request)
-    if not request.messages:
-        raise invalid("at least one message is required", param="messages")
-    turns = tuple(_turn(index, turn) for index, turn in enumerate(request.messages))
+    conversations = request.zlrs.conversations if request.zlrs is not None else None
+    if conversations is None:
+        turns = _conversation(request.messages, "")
+    else:
+        turns = only_conversations(request.messages)
     if isinstance(request.stream, str):
         raise invalid(f"must be true or false (given {request.stream[:40]!r})", param="stream")
     in_range("max_tokens", request.max_tokens, 1, COUNT_LIMIT)
@@ -62,7 +68,7 @@ def ask_of(request: ChatRequest, ignored: tuple[str, ...], *, vocabulary: int) -
     )
     usage = bool(request.stream_options and request.stream_options.include_usage)
     extensions = request.zlrs or Extensions()
-    return Ask(
+    ask = Ask(
         turns,
         options,
         stream=bool(request.stream),
@@ -72,10 +78,18 @@ def ask_of(request: ChatRequest, ignored: tuple[str, ...], *, vocabulary: int) -
         append=extensions.append,
         user=request.user,
     )
+    readers = [partial(_conversation, one.messages) for one in conversations or ()]
+    return extended(ask, request.zlrs, readers)
 
 
-def _turn(index: int, turn: ChatTurn) -> Message:
-    path = f"messages.{index}"
+def _conversation(messages: Sequence[ChatTurn], path: str) -> tuple[Message, ...]:
+    name = f"{path}.messages" if path else "messages"
+    if not messages:
+        raise invalid("at least one message is required", param=name)
+    return tuple(_turn(f"{name}.{index}", turn) for index, turn in enumerate(messages))
+
+
+def _turn(path: str, turn: ChatTurn) -> Message:
     if turn.role in {"tool", "function"} or turn.tool_calls or bytes(turn.function_call) != bytes(ABSENT):
         raise invalid(
             "tool calls and their results are not supported by this engine",

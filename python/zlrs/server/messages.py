@@ -10,10 +10,12 @@ from zlrs.server.context import CONTEXT
 from zlrs.server.errors import error_object
 from zlrs.server.ids import new_id
 from zlrs.server.messages_request import ask_of, parse
+from zlrs.server.receipts import drafts
+from zlrs.server.several import answer_several, total
 from zlrs.wire import message_event as event
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from aiohttp import web
 
@@ -38,7 +40,10 @@ async def handle(request: web.Request) -> web.StreamResponse:
     body, (parsed, ignored) = await read(request, parse)
     context.require_model(parsed.model)
     ask = ask_of(parsed, ignored)
-    return await answer(request, MessagesDialect(context.facts.name, ask), asked, body, started)
+    dialect = MessagesDialect(context.facts.name, ask)
+    if ask.parts:
+        return await answer_several(request, dialect, dialect, asked, started)
+    return await answer(request, dialect, asked, body, started)
 
 
 def stop_reason(finish: Completion | Finish, *, clamped: bool) -> str:
@@ -58,6 +63,7 @@ def usage(counted: Usage, *, writes_cache: bool) -> dict[str, object]:
     read = counted.cached_tokens
     written = max(0, counted.input_tokens - 1 - read) if writes_cache else 0
     return {
+        **drafts(counted),
         "input_tokens": counted.input_tokens - read - written,
         "cache_creation_input_tokens": written,
         "cache_read_input_tokens": read,
@@ -131,6 +137,81 @@ class MessagesDialect:
         return (
             event({"type": "content_block_stop", "index": 0}) + event(delta) + event({"type": "message_stop"})
         )
+
+    def said(self, finish: Completion | Finish, *, clamped: bool) -> dict[str, object]:
+        """Stop reason and usage of one of several answers."""
+        return {
+            "stop_reason": stop_reason(finish, clamped=clamped),
+            "stop_sequence": finish.stop_sequence,
+            "usage": self._usage(finish.usage),
+        }
+
+    def _ending_of(
+        self, ends: Sequence[Completion | Finish], clamped: Sequence[bool]
+    ) -> tuple[str, str | None]:
+        """The first ending that is not the model's own, or that."""
+        reasons = [
+            stop_reason(end, clamped=is_clamped) for end, is_clamped in zip(ends, clamped, strict=True)
+        ]
+        index = next((index for index, reason in enumerate(reasons) if reason != "end_turn"), 0)
+        return reasons[index], ends[index].stop_sequence
+
+    def whole_of(self, completions: Sequence[Completion], clamped: Sequence[bool]) -> dict[str, object]:
+        """A `message` object with one text block an answer."""
+        reason, stop = self._ending_of(completions, clamped)
+        return {
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": [{"type": "text", "text": completion.text} for completion in completions],
+            "stop_reason": reason,
+            "stop_sequence": stop,
+            "usage": self._usage(total([completion.usage for completion in completions])),
+        }
+
+    def opening_of(self, counted: Usage, number: int) -> bytes:
+        """`message_start` and the start of every block."""
+        message: dict[str, object] = {
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": self._usage(counted),
+        }
+        text = {"type": "text", "text": ""}
+        starts = [
+            event({"type": "content_block_start", "index": index, "content_block": text})
+            for index in range(number)
+        ]
+        return event({"type": "message_start", "message": message}) + b"".join(starts) + self.ping
+
+    def piece_of(self, index: int, text: str) -> bytes:
+        """A text delta of a block."""
+        return event(
+            {"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": text}}
+        )
+
+    def ended(self, index: int, finish: Finish, *, clamped: bool) -> bytes:
+        """The end of a block."""
+        del finish, clamped
+        return event({"type": "content_block_stop", "index": index})
+
+    def closing_of(
+        self, finishes: Sequence[Finish], clamped: Sequence[bool], end: Mapping[str, object]
+    ) -> bytes:
+        """`message_delta` with all usage and the `zlrs` object, `message_stop`."""
+        reason, stop = self._ending_of(finishes, clamped)
+        delta: dict[str, object] = {
+            "type": "message_delta",
+            "delta": {"stop_reason": reason, "stop_sequence": stop},
+            "usage": self._usage(total([finish.usage for finish in finishes])),
+            "zlrs": end,
+        }
+        return event(delta) + event({"type": "message_stop"})
 
     def failure(self, refusal: Refusal, request_id: str) -> bytes:
         """An `error` event; the stream ends with it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -9,10 +10,14 @@ import msgspec
 from zlrs.server.ask import COUNT_LIMIT, STOP_COUNT, Ask, in_range, role_of, sampling, stop_texts, text_of
 from zlrs.server.errors import invalid
 from zlrs.server.limits import decode
+from zlrs.server.several_request import extended, only_conversations
 from zlrs.types import ABSENT, Extensions, Message, MessagesRequest, unknown_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zlrs.engine import GenerateOptions
+    from zlrs.types import Block, MessagesConversation, MessagesTurn
 
 ROLES = ("user", "assistant", "system")
 TEMPERATURE_LIMIT = 1.0
@@ -33,16 +38,27 @@ def turns_of(request: MessagesRequest) -> tuple[Message, ...]:
         Refusal: Unknown role, unsupported content, or tools, with the field's path.
     """
     _refuse_unsupported(request)
-    if not request.messages:
-        raise invalid("at least one message is required", param="messages")
+    return conversation("", request.system, request.messages)
+
+
+def conversation(
+    path: str, system_content: str | Sequence[Block] | None, messages: Sequence[MessagesTurn]
+) -> tuple[Message, ...]:
+    """The turns of one conversation; `path` is where it stands in the body, with a point at its end.
+
+    Raises:
+        Refusal: No message, unknown role, or unsupported content, with the field's path.
+    """
+    if not messages:
+        raise invalid("at least one message is required", param=f"{path}messages")
     turns = []
-    system = _without_attribution(text_of("system", request.system))
+    system = _without_attribution(text_of(f"{path}system", system_content))
     if system:
         turns.append(Message("system", system))
-    for index, turn in enumerate(request.messages):
-        path = f"messages.{index}"
-        role = role_of(path, turn.role, ROLES)
-        turns.append(Message(role, text_of(f"{path}.content", turn.content)))
+    for index, turn in enumerate(messages):
+        path_of_turn = f"{path}messages.{index}"
+        role = role_of(path_of_turn, turn.role, ROLES)
+        turns.append(Message(role, text_of(f"{path_of_turn}.content", turn.content)))
     return tuple(turns)
 
 
@@ -52,7 +68,12 @@ def ask_of(request: MessagesRequest, ignored: tuple[str, ...]) -> Ask:
     Raises:
         Refusal: With the field's path.
     """
-    turns = turns_of(request)
+    conversations = request.zlrs.conversations if request.zlrs is not None else None
+    if conversations is None:
+        turns = turns_of(request)
+    else:
+        _refuse_unsupported(request)
+        turns = only_conversations(request.messages, request.system)
     if isinstance(request.stream, str):
         raise invalid(
             f"must be true or false (given {request.stream[:40]!r}; semantic streams are not available in "
@@ -76,7 +97,7 @@ def ask_of(request: MessagesRequest, ignored: tuple[str, ...]) -> Ask:
         seed=request.seed,
     )
     extensions = request.zlrs or Extensions()
-    return Ask(
+    ask = Ask(
         turns,
         options,
         stream=bool(request.stream),
@@ -87,6 +108,12 @@ def ask_of(request: MessagesRequest, ignored: tuple[str, ...]) -> Ask:
         append=extensions.append,
         user=_user(request),
     )
+    readers = [partial(_conversation, one) for one in conversations or ()]
+    return extended(ask, request.zlrs, readers)
+
+
+def _conversation(one: MessagesConversation, path: str) -> tuple[Message, ...]:
+    return conversation(f"{path}.", one.system, one.messages)
 
 
 def _writes_cache(request: MessagesRequest) -> bool:

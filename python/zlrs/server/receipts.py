@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zlrs.engine import Engine
-    from zlrs.results import Finish
+    from zlrs.results import Finish, Timings, Usage
     from zlrs.server.headers import RequestHeaders
 
 HISTORICAL = {
@@ -65,8 +65,14 @@ def header_safe(text: str) -> str:
     return "".join(c if c.isascii() and c.isprintable() and c not in ';,="\\ ' else "-" for c in text)[:128]
 
 
-def compute_profile(facts: ModelFacts, mode: str) -> dict[str, str | int]:
-    """What was computed: the exact plan runs every layer for every token on the CPU with f16 KV."""
+def compute_profile(facts: ModelFacts, mode: str, counted: Usage | None = None) -> dict[str, str | int]:
+    """What was computed: the exact plan runs every layer for every token on the CPU with f16 KV.
+
+    Args:
+        facts: The model.
+        mode: What was asked for.
+        counted: The answer's tokens, once they are known.
+    """
     return {
         "dense_layers": facts.layers,
         "sparse_skips": 0,
@@ -74,16 +80,32 @@ def compute_profile(facts: ModelFacts, mode: str) -> dict[str, str | int]:
         "hardware_mode": "cpu",
         "mode": mode,
         "kv_precision": "f16",
-        "drafted": 0,
-        "accepted": 0,
+        "drafted": 0 if counted is None else counted.drafted_tokens,
+        "accepted": 0 if counted is None else counted.accepted_tokens,
     }
 
 
-def latency(finish: Finish, total_ms: float) -> str:
-    """`queue=…ms,kv=…ms,decomp=…ms,compute=…ms,io=…ms`; `io` is what is left of the total."""
-    compute = finish.timings.prefill_ms + finish.timings.decode_ms
-    rest = max(0.0, total_ms - finish.timings.queue_ms - compute)
-    parts = {"queue": finish.timings.queue_ms, "kv": 0.0, "decomp": 0.0, "compute": compute, "io": rest}
+def drafts(counted: Usage) -> dict[str, object]:
+    """What usage says of guessed tokens, where there were any."""
+    if not counted.drafted_tokens:
+        return {}
+    return {"drafted_tokens": counted.drafted_tokens, "accepted_tokens": counted.accepted_tokens}
+
+
+def latency(timings: Timings, server_io_ms: float) -> str:
+    """`queue=…ms,kv=…ms,decomp=…ms,compute=…ms,io=…ms`, each measured where the work is done.
+
+    Args:
+        timings: Of the engine.
+        server_io_ms: Reading and preparing the request and writing the answer; part of `io`.
+    """
+    parts = {
+        "queue": timings.queue_ms,
+        "kv": timings.kv_ms,
+        "decomp": timings.decompress_ms,
+        "compute": timings.compute_ms,
+        "io": timings.io_ms + server_io_ms,
+    }
     return ",".join(f"{name}={value:.1f}ms" for name, value in parts.items())
 
 
@@ -94,6 +116,7 @@ def response_headers(
     enabled: bool,
     historical: bool,
     measured: str | None = None,
+    counted: Usage | None = None,
 ) -> dict[str, str]:
     """The headers of an answer.
 
@@ -103,13 +126,16 @@ def response_headers(
         enabled: `headers.receipts`.
         historical: `headers.historical`: use the historical names even when the request did not.
         measured: The `latency` value where it is known before the headers go out.
+        counted: The answer's tokens where they are known before the headers go out.
     """
     if not enabled:
         return {}
     headers = {
         "X-ZLRS-Model-Version": facts.version,
         "X-ZLRS-Model-Info": f"{facts.name};zero-layer=;zero-heads=",
-        "X-ZLRS-Compute-Profile": json.dumps(compute_profile(facts, request.mode), separators=(",", ":")),
+        "X-ZLRS-Compute-Profile": json.dumps(
+            compute_profile(facts, request.mode, counted), separators=(",", ":")
+        ),
         "X-ZLRS-Zero-Active": "false",
     }
     if measured is not None and request.diagnostic:
@@ -120,17 +146,17 @@ def response_headers(
 
 
 def end_facts(
-    facts: ModelFacts, request: RequestHeaders, finish: Finish, total_ms: float, ignored: tuple[str, ...]
+    facts: ModelFacts, request: RequestHeaders, finish: Finish, server_io_ms: float, ignored: tuple[str, ...]
 ) -> dict[str, object]:
     """The `zlrs` object: everything known only at the end of an answer."""
     known: dict[str, object] = {
         "seed": finish.seed,
         "finish_reason": finish.finish_reason,
         "model_version": facts.version,
-        "compute_profile": compute_profile(facts, request.mode),
+        "compute_profile": compute_profile(facts, request.mode, finish.usage),
     }
     if request.diagnostic:
-        known["latency"] = latency(finish, total_ms)
+        known["latency"] = latency(finish.timings, server_io_ms)
         known["first_token_ms"] = round(finish.timings.first_token_ms, 1)
     if ignored:
         known["ignored_fields"] = list(ignored)

@@ -1,6 +1,8 @@
 //! What a device must be able to do.
 
-use zlrs_kernels::KernelError;
+use std::sync::Arc;
+
+use zlrs_kernels::{KernelError, Pool};
 
 use crate::plan::Plan;
 
@@ -70,6 +72,12 @@ pub trait Backend: Send {
     fn write_block(&mut self, block: u32, bytes: &[u8]) -> Result<(), BackendError> {
         let _ = (block, bytes);
         Err(BackendError::Plan { what: "this backend takes no state in".to_owned() })
+    }
+
+    /// The threads that compute steps, idle between them; `None` where there are none to share. Replaced by
+    /// [`Backend::recover`].
+    fn pool(&self) -> Option<Arc<Pool>> {
+        None
     }
 
     /// Makes the backend usable after a step that failed or panicked: a poisoned thread pool is replaced.

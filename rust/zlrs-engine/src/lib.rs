@@ -9,6 +9,7 @@
 pub mod backend;
 pub mod clock;
 pub mod cpu;
+pub mod draft;
 mod engine;
 mod error;
 pub mod kv;
@@ -21,6 +22,7 @@ pub mod session;
 pub mod text;
 pub mod vocabulary;
 
+pub use draft::Drafting;
 pub use engine::{DEFAULT_KV_BYTES_LIMIT, Engine, Facts, LoadOptions};
 pub use error::EngineError;
 pub use prefix::{Pin, Tenant};

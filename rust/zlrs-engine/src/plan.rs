@@ -70,6 +70,8 @@ pub enum Drafts {
     /// No row is a guess.
     #[default]
     None,
+    /// Some rows are: behind the certain tokens of a sequence, each guess after the one before it.
+    Chain,
 }
 
 /// One step. Reused from step to step, so that planning allocates nothing once it is warm.
@@ -152,15 +154,17 @@ impl Plan {
 /// What a planner decides the rows of a sequence by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
-    /// Tokens still to be computed.
+    /// Certain tokens still to be computed.
     pub pending: usize,
+    /// Guesses behind them.
+    pub guesses: usize,
     /// Whether the prompt is done, so that somebody waits for every token.
     pub decoding: bool,
 }
 
 /// Decides what the coming step computes.
 pub trait Planner: Send {
-    /// How many pending tokens of each sequence are computed, in the order of `candidates`, which is the order of
+    /// How many pending tokens of each sequence are computed, guesses included, in the order of `candidates`, which is the order of
     /// their claims. Fills the empty `rows` with one number a candidate, at least one of them not 0.
     fn rows(&mut self, candidates: &[Candidate], rows: &mut Vec<usize>);
 
@@ -179,13 +183,17 @@ pub trait Planner: Send {
             sequence.reserve(sequence.stored() + rows, &mut plan.copies)?;
             let used_blocks = (sequence.stored() + rows).div_ceil(BLOCK_TOKENS);
             let index = plan.add_sequence(&sequence.table()[..used_blocks]);
-            let is_last = sequence.pending().len() == rows;
+            // What follows the last certain token is asked for, and what follows each guess.
+            let first_wanted = sequence.tokens().len().saturating_sub(1);
+            if sequence.stored() + rows > sequence.tokens().len() {
+                plan.drafts = Drafts::Chain;
+            }
             for (offset, &token) in sequence.pending()[..rows].iter().enumerate() {
                 plan.add_row(Row {
                     token,
                     position: (sequence.stored() + offset) as u32,
                     sequence: index,
-                    wants_logits: is_last && offset + 1 == rows,
+                    wants_logits: sequence.stored() + offset >= first_wanted,
                 });
             }
         }
@@ -193,7 +201,8 @@ pub trait Planner: Send {
     }
 }
 
-/// Everything, in chunks: a token for every sequence that is decoding, then prompts in their order.
+/// Everything, in chunks: a token for every sequence that is decoding, then their guesses, then prompts in their
+/// order.
 #[derive(Debug, Clone, Copy)]
 pub struct ExactPlanner {
     /// Most rows in a step, at least 1.
@@ -215,14 +224,23 @@ impl Planner for ExactPlanner {
         let wanted =
             candidates.iter().filter(|candidate| candidate.decoding).map(|decoding| decoding.pending);
         let mut decode_rows = wanted.sum::<usize>().min(chunk_rows);
-        let mut prompt_rows = chunk_rows - decode_rows;
+        let guesses =
+            candidates.iter().filter(|candidate| candidate.decoding).map(|decoding| decoding.guesses);
+        // Guesses leave prompts at least half of the room.
+        let mut guess_rows = guesses.sum::<usize>().min((chunk_rows - decode_rows) / 2);
+        let mut prompt_rows = chunk_rows - decode_rows - guess_rows;
         if decode_rows > 0 {
             prompt_rows = prompt_rows.min(self.chunk_rows_beside_decoding.max(1));
         }
         for candidate in candidates {
             let budget = if candidate.decoding { &mut decode_rows } else { &mut prompt_rows };
-            let count = candidate.pending.min(*budget);
+            let mut count = candidate.pending.min(*budget);
             *budget -= count;
+            if candidate.decoding && count == candidate.pending {
+                let guesses = candidate.guesses.min(guess_rows);
+                guess_rows -= guesses;
+                count += guesses;
+            }
             rows.push(count);
         }
     }

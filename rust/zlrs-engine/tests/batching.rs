@@ -11,11 +11,13 @@ use proptest::prelude::*;
 use support::model::{Model, text_ids};
 use support::reference::Reference;
 use support::scripted::{collect, finished};
-use zlrs_engine::plan::ExactPlanner;
+use zlrs_engine::Drafting;
+use zlrs_engine::backend::{Backend, BackendError, Shape};
+use zlrs_engine::plan::{ExactPlanner, Plan};
 use zlrs_engine::sampling::{Sampler, Sampling};
 use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};
 use zlrs_engine::{Event, FinishReason, Generation, Priority, Request, Tenant};
-use zlrs_kernels::Isa;
+use zlrs_kernels::{Isa, Pool};
 use zlrs_model::decoder::Architecture;
 use zlrs_model::synthetic::Types;
 use zlrs_model::tokenizer::Tokenizer;
@@ -128,7 +130,7 @@ fn answers_are_those_of_requests_alone() {
                 ExactPlanner { chunk_rows: chunk_rows.max(running_limit), chunk_rows_beside_decoding: 11 };
             let options = SchedulerOptions {
                 running_limit,
-                threads: 1 + running_limit % 3,
+                drafting: if running_limit % 2 == 0 { Drafting::Off } else { Drafting::Always },
                 planner: Box::new(planner),
                 ..SchedulerOptions::default()
             };
@@ -352,4 +354,112 @@ fn a_pinned_conversation_outlasts_eviction_but_no_request_starves_for_it() {
     assert!(!pin.is_held());
     drop(pin);
     assert_eq!(scheduler.statistics().unwrap().kv_blocks_used, 0);
+}
+
+#[test]
+fn prompts_that_come_together_compute_their_common_beginning_once() {
+    let mut world = World::new();
+    let options = SchedulerOptions {
+        planner: Box::new(ExactPlanner { chunk_rows: 64, ..ExactPlanner::default() }),
+        ..SchedulerOptions::default()
+    };
+    let scheduler = world.scheduler(200, options);
+    // Something that runs while the others come.
+    let busy = scheduler.submit(request(3, 30, None)).unwrap();
+    let shared = text_ids(160, 21);
+    let asked: Vec<Request> = (0..4)
+        .map(|index| Request {
+            ids: [&shared[..], &text_ids(9, 30 + index)].concat(),
+            max_tokens: 6,
+            ..Request::default()
+        })
+        .collect();
+    let before = scheduler.statistics().unwrap().tokens_prefilled;
+    let open: Vec<Generation> =
+        asked.iter().map(|request| scheduler.submit(request.clone()).unwrap()).collect();
+    let answers: Vec<_> = open.into_iter().map(finished).collect();
+    for (request, (_, ids, _)) in asked.iter().zip(&answers) {
+        assert_eq!(*ids, world.alone(request).0);
+    }
+    finished(busy);
+    let computed = scheduler.statistics().unwrap().tokens_prefilled - before;
+    // The beginning once, and each tail; the running request may add its own prompt.
+    assert!(computed <= 160 + 4 * 9 + 46 + 1, "{computed}");
+    assert!(answers.iter().filter(|(_, _, last)| last.usage.cached_tokens >= 160).count() >= 3);
+}
+
+/// A backend whose workers panic in one of its steps.
+struct Panicking {
+    inner: zlrs_engine::cpu::CpuBackend,
+    steps_left: usize,
+}
+
+impl Backend for Panicking {
+    fn shape(&self) -> Shape {
+        self.inner.shape()
+    }
+
+    fn step(&mut self, plan: &Plan, interrupt: &dyn Fn() -> bool) -> Result<&[f32], BackendError> {
+        self.steps_left = self.steps_left.wrapping_sub(1);
+        if self.steps_left == 0 {
+            let pool = self.inner.pool().unwrap();
+            pool.run(&|worker| assert!(worker != 1, "a worker panics")).map_err(BackendError::from)?;
+        }
+        self.inner.step(plan, interrupt)
+    }
+
+    fn pool(&self) -> Option<Arc<Pool>> {
+        self.inner.pool()
+    }
+
+    fn recover(&mut self) -> Result<(), BackendError> {
+        self.inner.recover()
+    }
+}
+
+#[test]
+fn a_panic_in_a_worker_fails_what_ran_and_the_pool_is_made_anew() {
+    let mut world = World::new();
+    let inner = world.model.backend(Isa::detect(), 2, 64);
+    let backend = Panicking { inner, steps_left: 5 };
+    let scheduler =
+        Scheduler::start(Box::new(backend), world.tokenizer.clone(), SchedulerOptions::default()).unwrap();
+    let lost: Vec<_> =
+        (0..3).map(|index| scheduler.submit(request(index + 1, 38, Some(1))).unwrap()).collect();
+    let mut failed = 0;
+    for generation in lost {
+        if let Event::Failed(error) = collect(generation).2 {
+            assert!(error.to_string().contains("a worker panics"), "{error}");
+            assert_eq!(error.catalogue_type(), "engine_failed");
+            failed += 1;
+        }
+    }
+    assert!(failed > 0);
+    // Everybody after that is answered by the new pool, and what they get is right.
+    for prompt in 0..6 {
+        let asked = request(prompt, 20, Some(0));
+        assert_eq!(finished(scheduler.submit(asked.clone()).unwrap()).1, world.alone(&asked).0);
+    }
+    let statistics = scheduler.statistics().unwrap();
+    assert_eq!((statistics.recoveries, statistics.kv_blocks_used, statistics.failed), (1, 0, failed));
+}
+
+#[test]
+fn a_seed_gives_the_same_tokens_alone_and_together() {
+    let mut world = World::new();
+    let scheduler = world.scheduler(300, SchedulerOptions::default());
+    let asked = request(6, 30, Some(42));
+    let expected = world.alone(&asked).0;
+    for _ in 0..5 {
+        assert_eq!(finished(scheduler.submit(asked.clone()).unwrap()).1, expected);
+    }
+    let open: Vec<_> = (0..8)
+        .flat_map(|index| [asked.clone(), request(index, 25, Some(index as u64))])
+        .map(|request| (request.clone(), scheduler.submit(request).unwrap()))
+        .collect();
+    for (request, generation) in open {
+        let (_, ids, last) = finished(generation);
+        assert_eq!(ids, world.alone(&request).0);
+        assert_eq!(Some(last.seed), request.sampling.seed);
+    }
 }

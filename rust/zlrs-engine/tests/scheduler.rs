@@ -394,6 +394,8 @@ fn paused_requests_end_by_deadline_and_by_close() {
     let mut backend = Scripted::new((0..3).map(|_| vec![Say::Token(97); 100]).collect());
     backend.shape.blocks = 9;
     backend.shut_after = 60;
+    // Nobody runs ahead: the first step waits until all are there.
+    backend.gate = Arc::new(Gate::default());
     let gate = Arc::clone(&backend.gate);
     let clock = Arc::new(ManualClock::default());
     let options = SchedulerOptions { clock: clock.clone(), ..SchedulerOptions::default() };
@@ -402,6 +404,7 @@ fn paused_requests_end_by_deadline_and_by_close() {
     let first = scheduler.submit(Request { max_tokens: 100, ..request(0) }).unwrap();
     let second = scheduler.submit(late).unwrap();
     let third = scheduler.submit(Request { max_tokens: 100, ..request(2) }).unwrap();
+    gate.open();
     // By now the three do not fit together any more.
     wait_until(|| gate.steps.load(Ordering::SeqCst) == 60);
     assert!(scheduler.statistics().unwrap().pauses > 0);

@@ -11,6 +11,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod dispatch;
+mod draw;
 mod elementwise;
 mod error;
 mod isa;
@@ -28,6 +29,7 @@ mod types;
 mod x86;
 
 pub use attention::{AttentionRow, attention};
+pub use draw::{largest, weights};
 pub use elementwise::{add, exp, gelu_multiply, rms_norm, rms_norm_in_place, scale, silu_multiply, softcap};
 pub use error::KernelError;
 pub use isa::Isa;

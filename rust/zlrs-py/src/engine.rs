@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use zlrs_engine::sampling::Sampling;
 use zlrs_engine::session::State;
-use zlrs_engine::{Engine, LoadOptions, Message, Priority, Request};
+use zlrs_engine::{Drafting, Engine, LoadOptions, Message, Priority, Request};
 
 use crate::error::{core_error, detached, to_python};
 use crate::generation::PyGeneration;
@@ -28,7 +28,7 @@ pub struct PyEngine {
 impl PyEngine {
     /// Reads a GGUF file and starts the engine thread. `progress` is called with bytes done and in all.
     #[staticmethod]
-    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, progress=None))]
+    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", progress=None))]
     #[expect(clippy::too_many_arguments, reason = "the options of a load, by name only")]
     fn load(
         py: Python<'_>,
@@ -38,8 +38,13 @@ impl PyEngine {
         kv_bytes: Option<usize>,
         queue_limit: usize,
         chunk_tokens: usize,
+        drafting: &str,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
+        let drafting = Drafting::from_name(drafting).ok_or_else(|| {
+            let message = format!("drafting is {drafting:?}; allowed: off, auto, always");
+            core_error(py, "configuration_error", &message)
+        })?;
         let reporter = progress.map(Reporter::new);
         let engine = detached(py, || {
             let progress = |done, total| {
@@ -53,6 +58,7 @@ impl PyEngine {
                 kv_bytes,
                 queue_limit,
                 chunk_tokens,
+                drafting,
                 progress: &progress,
                 ..LoadOptions::default()
             };
@@ -220,6 +226,8 @@ impl PyEngine {
             ("tokens_prefilled", statistics.tokens_prefilled),
             ("tokens_reused", statistics.tokens_reused),
             ("tokens_decoded", statistics.tokens_decoded),
+            ("tokens_drafted", statistics.tokens_drafted),
+            ("tokens_accepted", statistics.tokens_accepted),
             ("steps", statistics.steps),
             ("kv_blocks_evicted", statistics.kv_blocks_evicted),
             ("pauses", statistics.pauses),

@@ -112,11 +112,17 @@ pub struct Finished {
     input_tokens: usize,
     cached_tokens: usize,
     output_tokens: usize,
+    drafted_tokens: usize,
+    accepted_tokens: usize,
     seed: u64,
     queue_ms: f64,
     prefill_ms: f64,
     decode_ms: f64,
     first_token_ms: f64,
+    kv_ms: f64,
+    decompress_ms: f64,
+    compute_ms: f64,
+    io_ms: f64,
 }
 
 impl Finished {
@@ -128,11 +134,17 @@ impl Finished {
             input_tokens: finished.usage.input_tokens,
             cached_tokens: finished.usage.cached_tokens,
             output_tokens: finished.usage.output_tokens,
+            drafted_tokens: finished.usage.drafted_tokens,
+            accepted_tokens: finished.usage.accepted_tokens,
             seed: finished.seed,
             queue_ms: milliseconds(finished.timings.queue),
             prefill_ms: milliseconds(finished.timings.prefill),
             decode_ms: milliseconds(finished.timings.decode),
             first_token_ms: milliseconds(finished.timings.first_token),
+            kv_ms: milliseconds(finished.timings.kv),
+            decompress_ms: milliseconds(finished.timings.decompress),
+            compute_ms: milliseconds(finished.timings.compute),
+            io_ms: milliseconds(finished.timings.io),
         }
     }
 }

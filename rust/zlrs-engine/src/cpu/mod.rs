@@ -6,6 +6,8 @@ mod feed;
 mod memory;
 mod rows;
 
+use std::sync::Arc;
+
 use zlrs_kernels::{Isa, KernelError, KvLayout, Pool, RopeTable, matmul, rms_norm, scale, softcap};
 use zlrs_model::decoder::Decoder;
 use zlrs_model::weights::Weights;
@@ -31,7 +33,7 @@ pub struct CpuBackend {
 /// Where kernels run.
 #[derive(Debug)]
 struct Machine {
-    pool: Pool,
+    pool: Arc<Pool>,
     isa: Isa,
 }
 
@@ -74,7 +76,15 @@ impl CpuBackend {
             max_rows: CHUNK_ROWS,
         };
         let buffers = Buffers::new(&decoder, shape.max_rows);
-        Ok(Self { decoder, weights, ropes, memory, buffers, machine: Machine { pool, isa }, shape })
+        Ok(Self {
+            decoder,
+            weights,
+            ropes,
+            memory,
+            buffers,
+            machine: Machine { pool: Arc::new(pool), isa },
+            shape,
+        })
     }
 
     /// What the model computes.
@@ -86,7 +96,7 @@ impl CpuBackend {
     fn check(&self, plan: &Plan) -> Result<(), BackendError> {
         // Exhaustive on purpose: a new way to skip work must be taught here before it can be planned.
         let (Layers::All, Heads::All, Blocks::All) = (plan.layers, plan.heads, plan.blocks);
-        let (KvPrecision::F16, Drafts::None) = (plan.kv_precision, plan.drafts);
+        let (KvPrecision::F16, Drafts::None | Drafts::Chain) = (plan.kv_precision, plan.drafts);
         let refuse = |what: String| Err(BackendError::Plan { what });
         if plan.rows().len() > self.shape.max_rows {
             return refuse(format!("{} rows, at most {} fit", plan.rows().len(), self.shape.max_rows));
@@ -180,9 +190,13 @@ impl Backend for CpuBackend {
         Ok(self.memory.write(block, bytes)?)
     }
 
+    fn pool(&self) -> Option<Arc<Pool>> {
+        Some(Arc::clone(&self.machine.pool))
+    }
+
     fn recover(&mut self) -> Result<(), BackendError> {
         // The old pool may be poisoned: its threads are joined when it is dropped.
-        self.machine.pool = Pool::new(self.machine.pool.threads())?;
+        self.machine.pool = Arc::new(Pool::new(self.machine.pool.threads())?);
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ use zlrs_model::weights::Weights;
 use super::{Engine, Facts};
 use crate::EngineError;
 use crate::cpu::{CpuBackend, kv_layout};
+use crate::draft::Drafting;
 use crate::kv::BLOCK_TOKENS;
 use crate::plan::{CHUNK_ROWS, CHUNK_ROWS_BESIDE_DECODING, ExactPlanner};
 use crate::scheduler::{RUNNING_LIMIT, Scheduler, SchedulerOptions};
@@ -36,6 +37,9 @@ pub struct LoadOptions<'progress> {
     /// Most prompt tokens computed in one step, 1 to 256. Less makes others wait less for a long prompt and the
     /// prompt itself wait longer; answers do not depend on it.
     pub chunk_tokens: usize,
+    /// Whether tokens are guessed, to verify several in one step; answers do not depend on it. By default as
+    /// far as it pays.
+    pub drafting: Drafting,
     /// The instruction set; by default what `ZLRS_ISA` says, or the best there is.
     pub isa: Option<Isa>,
     /// Told bytes of weights read and in all, from any worker.
@@ -50,6 +54,7 @@ impl Default for LoadOptions<'_> {
             kv_bytes: None,
             queue_limit: 64,
             chunk_tokens: CHUNK_ROWS,
+            drafting: Drafting::Auto,
             isa: None,
             progress: &|_, _| {},
         }
@@ -99,7 +104,8 @@ impl Engine {
             chunk_rows_beside_decoding: chunk_rows.min(CHUNK_ROWS_BESIDE_DECODING),
         };
         let planner = Box::new(planner);
-        let options = SchedulerOptions { queue_limit, threads, planner, ..SchedulerOptions::default() };
+        let drafting = options.drafting;
+        let options = SchedulerOptions { queue_limit, planner, drafting, ..SchedulerOptions::default() };
         let scheduler = Scheduler::start(Box::new(backend), tokenizer.clone(), options)?;
         Ok(Self { scheduler, tokenizer, template, facts, file, identity: OnceLock::new() })
     }

@@ -15,7 +15,10 @@ pub struct BlockCopy {
 #[derive(Debug)]
 pub struct Sequence {
     arena: Arena,
+    /// The certain ones, then guesses.
     tokens: Vec<u32>,
+    /// Tokens at the end that are guesses.
+    guesses: usize,
     /// Tokens at the front whose keys and values are stored.
     stored: usize,
     blocks: Vec<Block>,
@@ -26,12 +29,17 @@ pub struct Sequence {
 impl Sequence {
     /// A sequence of `tokens`, none of them computed.
     pub fn new(arena: &Arena, tokens: Vec<u32>) -> Self {
-        Self { arena: arena.clone(), tokens, stored: 0, blocks: Vec::new(), table: Vec::new() }
+        Self { arena: arena.clone(), tokens, guesses: 0, stored: 0, blocks: Vec::new(), table: Vec::new() }
     }
 
-    /// All tokens, prompt first.
+    /// All certain tokens, prompt first.
     pub fn tokens(&self) -> &[u32] {
-        &self.tokens
+        &self.tokens[..self.tokens.len() - self.guesses]
+    }
+
+    /// Guesses of the tokens that follow, which the coming step verifies.
+    pub fn guesses(&self) -> &[u32] {
+        &self.tokens[self.tokens.len() - self.guesses..]
     }
 
     /// How many tokens at the front have their keys and values stored.
@@ -39,7 +47,7 @@ impl Sequence {
         self.stored
     }
 
-    /// Tokens still to be computed.
+    /// Tokens still to be computed, guesses included.
     pub fn pending(&self) -> &[u32] {
         &self.tokens[self.stored..]
     }
@@ -57,7 +65,7 @@ impl Sequence {
     /// Takes the keys and values of the first `stored` tokens from `blocks`, which hold them, in place of its
     /// own. At most all tokens but the last are taken, so that one is left to compute.
     pub fn adopt(&mut self, stored: usize, blocks: Vec<Block>) {
-        self.stored = stored.min(self.tokens.len().saturating_sub(1));
+        self.stored = stored.min(self.tokens().len().saturating_sub(1));
         self.blocks = blocks;
         self.blocks.truncate(self.stored.div_ceil(BLOCK_TOKENS));
         self.table.clear();
@@ -69,9 +77,24 @@ impl Sequence {
         self.adopt(0, Vec::new());
     }
 
-    /// Appends one token.
+    /// Appends one certain token; guesses are dropped.
     pub fn push(&mut self, token: u32) {
+        self.drop_guesses();
         self.tokens.push(token);
+    }
+
+    /// Puts guesses behind the certain tokens, in place of those that were there.
+    pub fn guess(&mut self, ids: &[u32]) {
+        self.drop_guesses();
+        self.tokens.extend_from_slice(ids);
+        self.guesses = ids.len();
+    }
+
+    /// Forgets the guesses, computed or not.
+    pub fn drop_guesses(&mut self) {
+        self.tokens.truncate(self.tokens.len() - self.guesses);
+        self.guesses = 0;
+        self.stored = self.stored.min(self.tokens.len());
     }
 
     /// Blocks that [`Sequence::reserve`] would take for the first `tokens` tokens: new ones, and copies of
@@ -117,6 +140,7 @@ impl Sequence {
 
     /// Cuts the sequence to its first `tokens` tokens and frees the blocks behind them.
     pub fn truncate(&mut self, tokens: usize) {
+        self.drop_guesses();
         self.tokens.truncate(tokens);
         self.stored = self.stored.min(self.tokens.len());
         self.blocks.truncate(self.tokens.len().div_ceil(BLOCK_TOKENS));
@@ -129,6 +153,7 @@ impl Sequence {
         Self {
             arena: self.arena.clone(),
             tokens: self.tokens.clone(),
+            guesses: self.guesses,
             stored: self.stored,
             blocks: self.blocks.clone(),
             table: self.table.clone(),

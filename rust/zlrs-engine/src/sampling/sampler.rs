@@ -1,23 +1,41 @@
 //! The sampler of one request: parameters, tokens seen, buffers that are reused.
 
+use std::cell::RefCell;
+
+use zlrs_kernels::{Isa, largest, weights};
+
 use super::{Sampling, SamplingError, philox::uniform};
 
-/// First number of most likely tokens sorted for top-p; it grows fourfold until their sum is enough.
-const TOP_P_FIRST: usize = 256;
+/// For top-p, the likeliest tokens are looked for among logits within so many temperatures of the largest; if they
+/// are not enough, within four times as many.
+const TOP_P_REACH: f64 = 6.0;
 
-/// Chooses tokens for one sequence. Allocates only in [`Sampler::new`].
+thread_local! {
+    /// One set of buffers for all requests whose tokens a thread chooses.
+    static BUFFERS: RefCell<Buffers> = RefCell::default();
+}
+
+/// What choosing works with. Nothing in it outlives a choice.
+#[derive(Debug, Default)]
+struct Buffers {
+    /// The logits after bias and penalty.
+    adjusted: Vec<f32>,
+    /// By token: exp((logit - largest) / temperature), not normalised.
+    weights: Vec<f64>,
+    /// Sums of the weights up to each token.
+    sums: Vec<f64>,
+    candidates: Vec<Candidate>,
+}
+
+/// Chooses tokens for one sequence.
 #[derive(Debug)]
 pub struct Sampler {
     sampling: Sampling,
     seed: u64,
     vocabulary: usize,
-    /// Greedy without any processor: the row itself decides.
-    plain: bool,
+    isa: Isa,
     /// One bit a token: seen in the sequence. Empty while the repetition penalty is off.
     seen: Vec<u64>,
-    /// The logits after bias and penalty.
-    adjusted: Vec<f32>,
-    candidates: Vec<Candidate>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -45,15 +63,13 @@ impl Sampler {
             None => getrandom::u64().map_err(|error| SamplingError::NoSeed(error.to_string()))?,
         };
         let penalised = sampling.repetition_penalty != 1.0;
-        let plain = sampling.is_greedy() && !penalised && sampling.logit_bias.is_empty();
         Ok(Self {
             seen: vec![0; if penalised { vocabulary.div_ceil(64) } else { 0 }],
-            adjusted: Vec::with_capacity(if plain { 0 } else { vocabulary }),
-            candidates: Vec::with_capacity(if sampling.is_greedy() { 0 } else { vocabulary }),
             sampling,
             seed,
             vocabulary,
-            plain,
+            // Every set gives the same bits.
+            isa: Isa::select().unwrap_or(Isa::Naive),
         })
     }
 
@@ -88,32 +104,47 @@ impl Sampler {
         if logits.len() != self.vocabulary {
             return Err(SamplingError::RowLength { given: logits.len(), expected: self.vocabulary });
         }
-        if let Some(index) = logits.iter().position(|logit| !logit.is_finite()) {
-            return Err(SamplingError::NotFinite { id: index as u32, position, value: logits[index] });
-        }
-        if self.plain {
-            return Ok(argmax(logits));
-        }
-        self.adjust(logits);
-        if self.sampling.is_greedy() {
-            return Ok(argmax(&self.adjusted));
-        }
-        // Temperature keeps the order of tokens, so top-k may come first and spare the exponentials.
-        self.collect();
-        self.keep_top_k();
-        self.weigh();
-        self.keep_top_p();
-        self.keep_min_p();
-        Ok(self.draw(uniform(self.seed, position)))
+        let Some(best) = largest(self.isa, logits) else {
+            let index = logits.iter().position(|logit| !logit.is_finite()).unwrap_or(0);
+            let value = logits.get(index).copied().unwrap_or(f32::NAN);
+            return Err(SamplingError::NotFinite { id: index as u32, position, value });
+        };
+        BUFFERS.with_borrow_mut(|buffers| {
+            let Buffers { adjusted, weights, sums, candidates } = buffers;
+            let is_plain = self.sampling.logit_bias.is_empty() && self.seen.is_empty();
+            let (logits, best) = if is_plain {
+                (logits, best)
+            } else {
+                self.adjust(logits, adjusted);
+                (&adjusted[..], largest(self.isa, adjusted).unwrap_or(best))
+            };
+            if self.sampling.is_greedy() {
+                return Ok(first(logits, best));
+            }
+            let draw = uniform(self.seed, position);
+            let is_cut = self.sampling.top_k as usize != 0 && (self.sampling.top_k as usize) < logits.len();
+            if is_cut {
+                self.keep_top_k(logits, best, candidates);
+                self.keep_top_p(candidates);
+            } else {
+                self.weigh(logits, best, weights);
+                if self.sampling.top_p >= 1.0 {
+                    return Ok(self.draw_from_all(weights, sums, draw));
+                }
+                self.collect_top_p(logits, best, weights, candidates);
+            }
+            self.keep_min_p(candidates);
+            Ok(draw_from(candidates, draw))
+        })
     }
 
     /// Logit bias, then repetition penalty. Sums that overflow are clamped to the largest finite value, so that
     /// the order of tokens survives.
-    fn adjust(&mut self, logits: &[f32]) {
-        self.adjusted.clear();
-        self.adjusted.extend_from_slice(logits);
+    fn adjust(&self, logits: &[f32], adjusted: &mut Vec<f32>) {
+        adjusted.clear();
+        adjusted.extend_from_slice(logits);
         for &(id, bias) in &self.sampling.logit_bias {
-            let logit = &mut self.adjusted[id as usize];
+            let logit = &mut adjusted[id as usize];
             *logit = (*logit + bias).clamp(f32::MIN, f32::MAX);
         }
         let penalty = self.sampling.repetition_penalty;
@@ -122,7 +153,7 @@ impl Sampler {
             while bits != 0 {
                 let id = index * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                if let Some(logit) = self.adjusted.get_mut(id) {
+                if let Some(logit) = adjusted.get_mut(id) {
                     let scaled = if *logit > 0.0 { *logit / penalty } else { *logit * penalty };
                     *logit = scaled.clamp(f32::MIN, f32::MAX);
                 }
@@ -130,130 +161,134 @@ impl Sampler {
         }
     }
 
-    fn collect(&mut self) {
-        self.candidates.clear();
-        let candidate = |(&logit, id)| Candidate { id, logit, weight: 0.0 };
-        self.candidates.extend(self.adjusted.iter().zip(0_u32..).map(candidate));
-    }
-
     /// Temperature: weights relative to the largest logit, which has weight 1 whatever the temperature.
-    fn weigh(&mut self) {
-        let largest = f64::from(self.adjusted[argmax(&self.adjusted) as usize]);
-        let temperature = f64::from(self.sampling.temperature);
-        for candidate in &mut self.candidates {
-            candidate.weight = exponential((f64::from(candidate.logit) - largest) / temperature);
-        }
+    fn weigh(&self, logits: &[f32], best: f32, out: &mut Vec<f64>) {
+        out.resize(logits.len(), 0.0);
+        weights(self.isa, logits, best, self.sampling.temperature, out);
     }
 
-    /// Leaves exactly k candidates (fewer if there are fewer), in no particular order.
-    fn keep_top_k(&mut self) {
+    /// Leaves exactly k candidates, with their weights. Temperature keeps the order of tokens, so the others need
+    /// none.
+    fn keep_top_k(&self, logits: &[f32], best: f32, candidates: &mut Vec<Candidate>) {
         let keep = self.sampling.top_k as usize;
-        if keep != 0 && keep < self.candidates.len() {
-            self.candidates.select_nth_unstable_by(keep - 1, by_likelihood);
-            self.candidates.truncate(keep);
+        candidates.clear();
+        candidates.extend(logits.iter().zip(0_u32..).map(|(&logit, id)| Candidate {
+            id,
+            logit,
+            weight: 0.0,
+        }));
+        candidates.select_nth_unstable_by(keep - 1, by_likelihood);
+        candidates.truncate(keep);
+        for candidate in candidates {
+            weights(
+                Isa::Naive,
+                &[candidate.logit],
+                best,
+                self.sampling.temperature,
+                std::slice::from_mut(&mut candidate.weight),
+            );
         }
     }
 
-    /// Leaves the shortest run of most likely candidates whose probability reaches `top_p`, at least one.
-    fn keep_top_p(&mut self) {
+    /// Leaves the shortest run of most likely candidates whose probability among all reaches `top_p`, at least one.
+    fn keep_top_p(&self, candidates: &mut Vec<Candidate>) {
         if self.sampling.top_p >= 1.0 {
             return;
         }
-        self.candidates.sort_unstable_by_key(|candidate| candidate.id);
-        let total: f64 = self.candidates.iter().map(|candidate| candidate.weight).sum();
-        let wanted = f64::from(self.sampling.top_p) * total;
-        let count = self.candidates.len();
-        let mut sorted = TOP_P_FIRST.min(count);
+        candidates.sort_unstable_by_key(|candidate| candidate.id);
+        let total: f64 = candidates.iter().map(|candidate| candidate.weight).sum();
+        candidates.sort_unstable_by(by_likelihood);
+        if let Some(last) = self.reaches_top_p(candidates, total) {
+            candidates.truncate(last + 1);
+        }
+    }
+
+    /// As [`Sampler::keep_top_p`] among all tokens, without looking at the unlikely ones.
+    fn collect_top_p(&self, logits: &[f32], best: f32, weights: &[f64], candidates: &mut Vec<Candidate>) {
+        let total: f64 = weights.iter().sum();
+        let mut reach = TOP_P_REACH;
         loop {
-            if sorted < count {
-                self.candidates.select_nth_unstable_by(sorted - 1, by_likelihood);
-            }
-            self.candidates[..sorted].sort_unstable_by(by_likelihood);
-            let mut sum = 0.0;
-            let reached = self.candidates[..sorted].iter().position(|candidate| {
-                sum += candidate.weight;
-                sum >= wanted
-            });
-            match reached {
-                Some(last) => return self.candidates.truncate(last + 1),
-                None if sorted == count => return,
-                None => sorted = sorted.saturating_mul(4).min(count),
+            let least = f64::from(best) - reach * f64::from(self.sampling.temperature);
+            let is_all = least <= f64::from(f32::MIN);
+            let least = if is_all { f32::MIN } else { least as f32 };
+            candidates.clear();
+            let all = logits.iter().zip(weights).zip(0_u32..);
+            candidates.extend(
+                all.filter(|((logit, _), _)| **logit >= least).map(|((&logit, &weight), id)| Candidate {
+                    id,
+                    logit,
+                    weight,
+                }),
+            );
+            candidates.sort_unstable_by(by_likelihood);
+            match self.reaches_top_p(candidates, total) {
+                Some(last) => return candidates.truncate(last + 1),
+                None if is_all || candidates.len() == logits.len() => return,
+                None => reach *= 4.0,
             }
         }
     }
 
-    fn keep_min_p(&mut self) {
+    /// Where the sum of the weights of candidates, the most likely first, reaches `top_p` of the total.
+    fn reaches_top_p(&self, candidates: &[Candidate], total: f64) -> Option<usize> {
+        let wanted = f64::from(self.sampling.top_p) * total;
+        let mut sum = 0.0;
+        candidates.iter().position(|candidate| {
+            sum += candidate.weight;
+            sum >= wanted
+        })
+    }
+
+    fn keep_min_p(&self, candidates: &mut Vec<Candidate>) {
         if self.sampling.min_p > 0.0 {
             // The most likely candidate always survives the earlier processors and has weight 1.
             let least = f64::from(self.sampling.min_p);
-            self.candidates.retain(|candidate| candidate.weight >= least);
+            candidates.retain(|candidate| candidate.weight >= least);
         }
     }
 
-    /// Inverse of the distribution function over the kept candidates in ascending order of ids.
-    fn draw(&mut self, uniform: f64) -> u32 {
-        self.candidates.sort_unstable_by_key(|candidate| candidate.id);
-        let total: f64 = self.candidates.iter().map(|candidate| candidate.weight).sum();
-        let target = uniform * total;
-        let mut sum = 0.0;
-        let mut chosen = 0;
-        for candidate in &self.candidates {
-            if candidate.weight > 0.0 {
-                chosen = candidate.id;
-                sum += candidate.weight;
-                if sum > target {
-                    break;
-                }
+    /// Inverse of the distribution function over all tokens that are likely enough, in ascending order of ids.
+    fn draw_from_all(&self, weights: &mut [f64], sums: &mut Vec<f64>, draw: f64) -> u32 {
+        if self.sampling.min_p > 0.0 {
+            let least = f64::from(self.sampling.min_p);
+            for weight in &mut *weights {
+                *weight = if *weight >= least { *weight } else { 0.0 };
             }
         }
-        chosen
+        let mut total = 0.0;
+        sums.clear();
+        sums.extend(weights.iter().map(|weight| {
+            total += weight;
+            total
+        }));
+        let target = draw * total;
+        // The first sum above the target is that of a token with a weight.
+        let chosen = sums.partition_point(|&sum| sum <= target);
+        let last = || weights.iter().rposition(|&weight| weight > 0.0).unwrap_or(0);
+        (if chosen < sums.len() { chosen } else { last() }) as u32
     }
 }
 
-/// The index of the largest value; of equals the first. `values` is not empty and finite.
-fn argmax(values: &[f32]) -> u32 {
-    let mut best = 0;
-    for (index, &value) in values.iter().enumerate() {
-        if value > values[best] {
-            best = index;
+/// Inverse of the distribution function over the kept candidates in ascending order of ids.
+fn draw_from(candidates: &mut [Candidate], draw: f64) -> u32 {
+    candidates.sort_unstable_by_key(|candidate| candidate.id);
+    let total: f64 = candidates.iter().map(|candidate| candidate.weight).sum();
+    let target = draw * total;
+    let mut sum = 0.0;
+    let mut chosen = 0;
+    for candidate in candidates {
+        if candidate.weight > 0.0 {
+            chosen = candidate.id;
+            sum += candidate.weight;
+            if sum > target {
+                break;
+            }
         }
     }
-    best as u32
+    chosen
 }
 
-/// 1/k! for k = 0 … 13.
-const TAYLOR: [f64; 14] = {
-    let mut inverse_factorials = [1.0; 14];
-    let mut factorial = 1.0;
-    let mut degree = 1;
-    while degree < 14 {
-        factorial *= degree as f64;
-        inverse_factorials[degree] = 1.0 / factorial;
-        degree += 1;
-    }
-    inverse_factorials
-};
-
-/// 1.5 · 2^52: adding it rounds a small number to an integer, which is then in the lowest bits.
-const ROUNDER: f64 = 6_755_399_441_055_744.0;
-
-/// e^x for x ≤ 0 with the same bits on every machine (the C library's own differs between versions): ranges
-/// are reduced by ln 2, a Taylor polynomial of degree 13 stays within 2 units of the last place of f64, and
-/// results below the smallest normal number are 0. It is computed for every token of the vocabulary, so it has
-/// no division and no call.
-pub(super) fn exponential(x: f64) -> f64 {
-    const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
-    const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-    if x < -708.0 {
-        return 0.0;
-    }
-    let shifted = x * std::f64::consts::LOG2_E + ROUNDER;
-    let exponent = shifted - ROUNDER;
-    let rest = (x - exponent * LN_2_HIGH) - exponent * LN_2_LOW;
-    let mut sum = TAYLOR[13];
-    for coefficient in TAYLOR[..13].iter().rev() {
-        sum = sum * rest + coefficient;
-    }
-    let scale = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
-    sum * scale
+/// The index of the first logit that is `largest`.
+fn first(logits: &[f32], largest: f32) -> u32 {
+    logits.iter().position(|&logit| logit == largest).unwrap_or(0) as u32
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
-use super::sampler::exponential;
+use zlrs_kernels::naive::draw::exponential;
+
 use super::{Sampler, Sampling, SamplingError, uniform};
 
 /// The same processors written without any shortcut: full sorts, every rule on the whole list.

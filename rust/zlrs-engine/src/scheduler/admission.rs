@@ -15,7 +15,7 @@ use super::statistics::{Ending, add};
 use super::worker::Worker;
 use super::{Event, FinishReason, Priority};
 use crate::kv::BLOCK_TOKENS;
-use crate::prefix::{PartitionKey, PrefixCache};
+use crate::prefix::{PartitionKey, Prefix, PrefixCache};
 
 /// A claim: the least goes first.
 type Claim = (Priority, u64, u64);
@@ -134,7 +134,9 @@ impl Worker {
         let ring = Arc::clone(&job.ring);
         match Running::new(job, self.backend.shape().vocabulary, &self.arena) {
             Ok(mut running) => {
+                let begun = self.clock.now();
                 self.reuse(&mut running);
+                running.spent.kv += self.clock.now().saturating_sub(begun);
                 self.running.push(running);
             }
             Err(error) => {
@@ -145,11 +147,16 @@ impl Worker {
         }
     }
 
-    /// Takes over what is known of the request's tokens; whether that is more than it has.
-    pub(super) fn reuse(&self, running: &mut Running) -> bool {
+    /// What is known of the request's tokens.
+    pub(super) fn known(&self, running: &Running) -> Prefix {
         let tokens = running.sequence.tokens();
-        let prefix = self.prefixes().lookup(&running.partition, tokens, tokens.len().saturating_sub(1));
-        running.adopt(prefix)
+        self.prefixes().lookup(&running.partition, tokens, tokens.len().saturating_sub(1))
+    }
+
+    /// Takes over what is known of the request's tokens.
+    fn reuse(&self, running: &mut Running) {
+        let prefix = self.known(running);
+        running.adopt(prefix);
     }
 
     /// Keeps what a request has computed for others: all of it, or whole blocks only while it goes on.
@@ -170,6 +177,7 @@ impl Worker {
         let weakest = weakest.max_by_key(|(_, running)| (running.priority, running.arrival));
         let Some((index, _)) = weakest else { return false };
         let mut running = self.running.remove(index);
+        running.sequence.drop_guesses();
         self.keep(&running, false);
         running.sequence.release();
         self.paused.push(running);
@@ -178,16 +186,21 @@ impl Worker {
         true
     }
 
-    /// Makes sure that `wanted` blocks are free; false if a request has been paused for them, so that the plan
-    /// must be made again. Nothing more can be done for the only running request.
-    pub(super) fn make_room(&mut self, wanted: usize) -> bool {
+    /// Gives up what is kept for reuse until `wanted` blocks are free; whether they are.
+    pub(super) fn evict_for(&mut self, wanted: usize) -> bool {
         let missing = wanted.saturating_sub(self.arena.free_blocks());
         if missing == 0 {
             return true;
         }
         let freed = self.prefixes().evict(missing);
         add(&self.counters.kv_blocks_evicted, freed);
-        if freed >= missing {
+        freed >= missing
+    }
+
+    /// Makes sure that `wanted` blocks are free; false if a request has been paused for them, so that the plan
+    /// must be made again. Nothing more can be done for the only running request.
+    pub(super) fn make_room(&mut self, wanted: usize) -> bool {
+        if self.evict_for(wanted) {
             return true;
         }
         if !self.pause_weakest() {
@@ -237,6 +250,7 @@ impl Worker {
                 let Some((ending, event)) = running.ended.take() else { continue };
                 if ending != Ending::Failed {
                     self.keep(&running, false);
+                    self.learn_answer(&running);
                 }
                 let ring = Arc::clone(&running.ring);
                 drop(running);

@@ -44,6 +44,10 @@ pub struct Usage {
     pub cached_tokens: usize,
     /// Tokens generated; the token that ended the turn is not counted.
     pub output_tokens: usize,
+    /// Tokens that were guessed and verified.
+    pub drafted_tokens: usize,
+    /// Guesses that were right: each saved a step.
+    pub accepted_tokens: usize,
 }
 
 /// Where the time went.
@@ -57,6 +61,15 @@ pub struct Timings {
     pub decode: Duration,
     /// From submission until the first token; zero if there was none.
     pub first_token: Duration,
+    /// Looking up, copying, reserving and keeping blocks of the request.
+    pub kv: Duration,
+    /// Unpacking weights while they are needed; zero as long as they lie in memory in the kernels' own form.
+    pub decompress: Duration,
+    /// Steps that computed rows of the request, and choosing its tokens. Steps are shared: requests that run
+    /// together all count them.
+    pub compute: Duration,
+    /// Making text of tokens and handing it over.
+    pub io: Duration,
 }
 
 /// The last event of a generation that did not fail.

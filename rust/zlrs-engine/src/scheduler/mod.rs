@@ -4,10 +4,13 @@
 //! [`Engine`](crate::Engine) for those.
 
 mod admission;
+mod choosing;
 mod chore;
+mod drafting;
 mod event;
 mod fairness;
 mod generation;
+mod pace;
 mod queue;
 mod request;
 mod ring;
@@ -23,7 +26,9 @@ pub use generation::{Canceller, Generation};
 pub use request::{Priority, Request};
 pub use statistics::Statistics;
 
+use self::drafting::Drafts;
 use self::fairness::Fairness;
+use self::pace::Pace;
 use self::queue::{Job, Queue};
 use self::ring::Ring;
 use self::statistics::{Counters, add, read};
@@ -31,6 +36,7 @@ use self::worker::Worker;
 use crate::EngineError;
 use crate::backend::{Backend, Shape};
 use crate::clock::{Clock, SystemClock};
+use crate::draft::{DraftSource, Drafting, Lookup, Payoff};
 use crate::kv::{Arena, Block};
 use crate::plan::{ExactPlanner, Plan, Planner};
 use crate::prefix::{PartitionKey, Pin, Prefix, PrefixCache, Tenant};
@@ -45,10 +51,12 @@ pub struct SchedulerOptions {
     pub queue_limit: usize,
     /// Most requests computed at once, at least 1; no more than rows fit into a step.
     pub running_limit: usize,
-    /// Threads that choose tokens, at least 1; answers do not depend on it.
-    pub threads: usize,
     /// Decides what steps compute.
     pub planner: Box<dyn Planner>,
+    /// Whether tokens are guessed, to verify several in one step.
+    pub drafting: Drafting,
+    /// Guesses them.
+    pub drafts: Box<dyn DraftSource>,
     /// Time for deadlines and timings.
     pub clock: Arc<dyn Clock>,
 }
@@ -58,8 +66,9 @@ impl Default for SchedulerOptions {
         Self {
             queue_limit: 64,
             running_limit: RUNNING_LIMIT,
-            threads: 1,
             planner: Box::new(ExactPlanner::default()),
+            drafting: Drafting::Off,
+            drafts: Box::new(Lookup::default()),
             clock: Arc::new(SystemClock::default()),
         }
     }
@@ -95,8 +104,8 @@ impl Scheduler {
         vocabulary: Arc<dyn Vocabulary>,
         options: SchedulerOptions,
     ) -> Result<Self, EngineError> {
-        let SchedulerOptions { queue_limit, running_limit, threads, planner, clock } = options;
-        let limits = [("queue_limit", queue_limit), ("running_limit", running_limit), ("threads", threads)];
+        let SchedulerOptions { queue_limit, running_limit, planner, drafting, drafts, clock } = options;
+        let limits = [("queue_limit", queue_limit), ("running_limit", running_limit)];
         for (name, given) in limits {
             if given == 0 {
                 return Err(EngineError::Option { name, given, allowed: "at least 1".to_owned() });
@@ -117,7 +126,8 @@ impl Scheduler {
             arena: arena.clone(),
             prefixes: Arc::clone(&prefixes),
             running_limit: running_limit.min(shape.max_rows),
-            threads,
+            drafting: Drafts { mode: drafting, source: drafts, payoff: Payoff::default() },
+            pace: Pace::default(),
             running: Vec::new(),
             paused: Vec::new(),
             fairness: Fairness::default(),
@@ -209,6 +219,8 @@ impl Scheduler {
             tokens_prefilled: read(&self.counters.tokens_prefilled),
             tokens_reused: read(&self.counters.tokens_reused),
             tokens_decoded: read(&self.counters.tokens_decoded),
+            tokens_drafted: read(&self.counters.tokens_drafted),
+            tokens_accepted: read(&self.counters.tokens_accepted),
             steps: read(&self.counters.steps),
             kv_blocks_evicted: read(&self.counters.kv_blocks_evicted),
             pauses: read(&self.counters.pauses),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::drafting::Guessing;
 use super::queue::Job;
 use super::ring::Ring;
 use super::statistics::Ending;
@@ -15,6 +16,14 @@ use crate::sampling::{Sampler, SamplingError};
 use crate::text::TextStream;
 use crate::vocabulary::Vocabulary;
 
+/// Time spent on a request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Spent {
+    pub kv: Duration,
+    pub compute: Duration,
+    pub io: Duration,
+}
+
 pub(super) struct Running {
     pub ring: Arc<Ring>,
     pub sequence: Sequence,
@@ -24,8 +33,15 @@ pub(super) struct Running {
     pub arrival: u64,
     /// Rows of the step that is being planned or computed.
     pub rows: usize,
+    /// Guesses and right ones of the last step, until they are counted.
+    pub judged: Option<(usize, usize)>,
+    /// Time spent on it by part.
+    pub spent: Spent,
+    guessing: Guessing,
     sampler: Sampler,
-    chosen: Option<Result<u32, SamplingError>>,
+    /// What the last step's rows led to: all but the last of them were guessed.
+    chosen: Vec<u32>,
+    failure: Option<SamplingError>,
     text: TextStream,
     stops: Vec<String>,
     input_tokens: usize,
@@ -33,8 +49,9 @@ pub(super) struct Running {
     cached_tokens: usize,
     output_tokens: usize,
     budget: super::request::Budget,
-    /// Tokens not yet part of a delta.
+    /// Tokens not yet part of a delta, and text.
     unsent_ids: Vec<u32>,
+    unsent_text: String,
     submitted: Duration,
     /// When work began.
     started: Option<Duration>,
@@ -58,6 +75,9 @@ impl Running {
             priority: request.priority,
             arrival,
             rows: 0,
+            judged: None,
+            spent: Spent::default(),
+            guessing: Guessing::default(),
             text: TextStream::new(&request.stop)?,
             stops: request.stop,
             input_tokens: request.ids.len(),
@@ -65,9 +85,11 @@ impl Running {
             output_tokens: 0,
             sequence: Sequence::new(arena, request.ids),
             sampler,
-            chosen: None,
+            chosen: Vec::new(),
+            failure: None,
             budget,
             unsent_ids: Vec::new(),
+            unsent_text: String::new(),
             submitted,
             started: None,
             first_token: None,
@@ -81,8 +103,39 @@ impl Running {
     }
 
     pub fn candidate(&self) -> Candidate {
-        let pending = self.sequence.pending().len();
-        Candidate { pending, decoding: pending == 1 }
+        let guesses = self.sequence.guesses().len();
+        let pending = self.sequence.pending().len() - guesses;
+        Candidate { pending, guesses, decoding: pending == 1 }
+    }
+
+    /// Whether the prompt is done and one token is pending.
+    pub fn is_answering(&self) -> bool {
+        self.output_tokens > 0 && self.sequence.pending().len() == 1
+    }
+
+    /// Tokens it may still get.
+    pub fn tokens_left(&self) -> usize {
+        self.budget.tokens - self.output_tokens
+    }
+
+    /// Tokens it may get in all.
+    pub fn tokens_allowed(&self) -> usize {
+        self.budget.tokens
+    }
+
+    /// Its guesses, and what they are made from.
+    pub fn guessing(&mut self) -> (&mut Guessing, &Sequence, &Tenant) {
+        (&mut self.guessing, &self.sequence, &self.partition.tenant)
+    }
+
+    /// The tokens of the prompt.
+    pub fn prompt(&self) -> &[u32] {
+        &self.sequence.tokens()[..self.input_tokens]
+    }
+
+    /// The tokens of the answer so far.
+    pub fn answer(&self) -> &[u32] {
+        &self.sequence.tokens()[self.input_tokens..]
     }
 
     /// Blocks it still takes to compute what is known of the sequence and the tokens after that.
@@ -135,22 +188,62 @@ impl Running {
         self.sampler.is_sampled()
     }
 
-    /// Chooses the next token from its logits; [`Running::accept`] comes after.
-    pub fn choose(&mut self, logits: &[f32]) {
-        let position = self.sequence.tokens().len() as u64;
-        self.chosen = Some(self.sampler.choose(logits, position));
+    /// Chooses a token at each row of `logits`, as long as the guess behind the row is what was chosen;
+    /// [`Running::accept`] comes after.
+    pub fn choose(&mut self, logits: &[f32], row_length: usize) {
+        self.chosen.clear();
+        let first = self.sequence.tokens().len();
+        let rows = logits.len() / row_length.max(1);
+        for (index, row) in logits.chunks_exact(row_length.max(1)).enumerate() {
+            match self.sampler.choose(row, (first + index) as u64) {
+                Ok(token) => {
+                    self.chosen.push(token);
+                    if self.sequence.guesses().get(index) != Some(&token) {
+                        break;
+                    }
+                    self.sampler.observe(&[token]);
+                }
+                Err(error) => {
+                    self.failure = Some(error);
+                    break;
+                }
+            }
+        }
+        if rows > 1 {
+            let right = self.chosen.len().saturating_sub(usize::from(self.failure.is_none()));
+            self.judged = Some((rows - 1, right));
+        }
     }
 
-    /// Takes the chosen token, if there is one, and sends what is certain.
+    /// Tokens the last step has brought.
+    pub fn chosen(&self) -> usize {
+        self.chosen.len()
+    }
+
+    /// Takes the chosen tokens, if there are any, and sends what is certain.
     pub fn accept(&mut self, vocabulary: &dyn Vocabulary, now: Duration) {
-        let token = match self.chosen.take() {
-            None => return,
-            Some(Ok(token)) => token,
-            Some(Err(error)) => {
-                self.ended = Some((Ending::Failed, Event::Failed(error.into())));
-                return;
+        let guessed = self.sequence.guesses().len();
+        self.sequence.drop_guesses();
+        let chosen = std::mem::take(&mut self.chosen);
+        for (index, &token) in chosen.iter().enumerate() {
+            self.accept_one(token, vocabulary, now);
+            if self.ended.is_some() {
+                break;
             }
-        };
+            if index < guessed && (index + 1 < chosen.len() || self.failure.is_some()) {
+                // Its row was computed as a guess.
+                self.sequence.advance(1);
+            }
+        }
+        if self.ended.is_none() {
+            if let Some(error) = self.failure.take() {
+                self.ended = Some((Ending::Failed, Event::Failed(error.into())));
+            }
+            self.send_delta();
+        }
+    }
+
+    fn accept_one(&mut self, token: u32, vocabulary: &dyn Vocabulary, now: Duration) {
         self.first_token.get_or_insert(now);
         if vocabulary.is_end(token) {
             self.finish(FinishReason::Stop, now);
@@ -160,38 +253,39 @@ impl Running {
         self.sampler.observe(&[token]);
         self.output_tokens += 1;
         self.unsent_ids.push(token);
-        let mut text = String::new();
         let stop = if vocabulary.is_control(token) {
             None
         } else {
-            self.text.push(vocabulary.token_bytes(token), &mut text)
+            self.text.push(vocabulary.token_bytes(token), &mut self.unsent_text)
         };
         if stop.is_some() {
-            self.end(FinishReason::StopSequence, stop, text, now);
+            self.end(FinishReason::StopSequence, stop, now);
         } else if self.output_tokens >= self.budget.tokens {
             let reason = if self.budget.clipped { FinishReason::Context } else { FinishReason::MaxTokens };
-            self.release(text, reason, now);
-        } else if !text.is_empty() {
-            self.ring.push(Event::Delta { text, ids: std::mem::take(&mut self.unsent_ids) });
+            self.finish(reason, now);
         }
     }
 
-    /// Ends the request with all text it has.
+    /// Sends what is certain, if there is any text.
+    fn send_delta(&mut self) {
+        if !self.unsent_text.is_empty() {
+            let (text, ids) = (std::mem::take(&mut self.unsent_text), std::mem::take(&mut self.unsent_ids));
+            self.ring.push(Event::Delta { text, ids });
+        }
+    }
+
+    /// Ends the request with all text it has: what was held back may complete a stop sequence after all.
     pub fn finish(&mut self, reason: FinishReason, now: Duration) {
-        self.release(String::new(), reason, now);
-    }
-
-    /// Adds the text held back, which may complete a stop sequence after all, and ends.
-    fn release(&mut self, mut text: String, reason: FinishReason, now: Duration) {
-        match self.text.finish(&mut text) {
-            Some(stop) => self.end(FinishReason::StopSequence, Some(stop), text, now),
-            None => self.end(reason, None, text, now),
+        match self.text.finish(&mut self.unsent_text) {
+            Some(stop) => self.end(FinishReason::StopSequence, Some(stop), now),
+            None => self.end(reason, None, now),
         }
     }
 
-    fn end(&mut self, reason: FinishReason, stop: Option<usize>, text: String, now: Duration) {
-        if !text.is_empty() || !self.unsent_ids.is_empty() {
-            self.ring.push(Event::Delta { text, ids: std::mem::take(&mut self.unsent_ids) });
+    fn end(&mut self, reason: FinishReason, stop: Option<usize>, now: Duration) {
+        if !self.unsent_text.is_empty() || !self.unsent_ids.is_empty() {
+            let (text, ids) = (std::mem::take(&mut self.unsent_text), std::mem::take(&mut self.unsent_ids));
+            self.ring.push(Event::Delta { text, ids });
         }
         let started = self.started.unwrap_or(now);
         let first_token = self.first_token.unwrap_or(now);
@@ -202,6 +296,8 @@ impl Running {
                 input_tokens: self.input_tokens,
                 cached_tokens: self.cached_tokens,
                 output_tokens: self.output_tokens,
+                drafted_tokens: self.guessing.drafted,
+                accepted_tokens: self.guessing.accepted,
             },
             seed: self.sampler.seed(),
             timings: Timings {
@@ -211,6 +307,10 @@ impl Running {
                 first_token: self
                     .first_token
                     .map_or(Duration::ZERO, |first| first.saturating_sub(self.submitted)),
+                kv: self.spent.kv,
+                decompress: Duration::ZERO,
+                compute: self.spent.compute,
+                io: self.spent.io,
             },
         };
         let cancelled = reason == FinishReason::Cancelled;

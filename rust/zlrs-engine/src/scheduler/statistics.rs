@@ -31,6 +31,10 @@ pub struct Statistics {
     pub tokens_reused: u64,
     /// Tokens chosen, those that end turns included.
     pub tokens_decoded: u64,
+    /// Tokens that were guessed and verified.
+    pub tokens_drafted: u64,
+    /// Guesses that were right.
+    pub tokens_accepted: u64,
     /// Steps computed.
     pub steps: u64,
     /// KV blocks kept for reuse that were given up.
@@ -52,6 +56,8 @@ pub(super) struct Counters {
     pub tokens_prefilled: AtomicU64,
     pub tokens_reused: AtomicU64,
     pub tokens_decoded: AtomicU64,
+    pub tokens_drafted: AtomicU64,
+    pub tokens_accepted: AtomicU64,
     pub steps: AtomicU64,
     pub kv_blocks_evicted: AtomicU64,
     pub pauses: AtomicU64,

@@ -4,9 +4,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::Event;
+use super::choosing::choose;
+use super::drafting::Drafts;
 use super::fairness::Fairness;
+use super::pace::Pace;
 use super::queue::Queue;
 use super::running::Running;
 use super::statistics::{Counters, Ending, add};
@@ -29,13 +33,13 @@ pub(super) struct Worker {
     /// Changed by this thread only; others count what is in it.
     pub prefixes: Arc<Mutex<PrefixCache>>,
     pub running_limit: usize,
-    /// Threads that choose tokens.
-    pub threads: usize,
     /// In the order of their claims.
     pub running: Vec<Running>,
     /// Made way for others; they hold no blocks.
     pub paused: Vec<Running>,
     pub fairness: Fairness,
+    pub drafting: Drafts,
+    pub pace: Pace,
     pub plan: Plan,
     /// Rows of the coming step by running request.
     pub rows: Vec<usize>,
@@ -87,12 +91,15 @@ impl Worker {
 
     /// Decides what the coming step computes, with blocks for all of it.
     fn plan(&mut self) -> Result<(), ArenaError> {
+        self.guess();
+        let begun = self.clock.now();
         loop {
             self.hand_out_rows();
             let rows = self.running.iter().map(|running| (running, running.sequence.stored() + running.rows));
             let wanted = rows.map(|(running, tokens)| running.sequence.blocks_wanted(tokens)).sum();
             let nothing_left = self.running.len() == 1 && self.prefixes().is_empty();
-            if self.make_room(wanted) {
+            // Nobody makes way for guesses.
+            if self.evict_for(wanted) || (!self.drop_guesses() && self.make_room(wanted)) {
                 break;
             }
             if nothing_left {
@@ -104,7 +111,11 @@ impl Worker {
         let mut sequences: Vec<&mut Sequence> =
             self.running.iter_mut().map(|running| &mut running.sequence).collect();
         self.planner.fill(&mut sequences, &self.rows, &mut self.plan)?;
-        self.start_new(self.clock.now());
+        let now = self.clock.now();
+        for running in self.running.iter_mut().filter(|running| running.rows > 0) {
+            running.spent.kv += now.saturating_sub(begun);
+        }
+        self.start_new(now);
         Ok(())
     }
 
@@ -112,21 +123,52 @@ impl Worker {
     /// over what others have computed since it was admitted.
     fn hand_out_rows(&mut self) {
         loop {
-            let candidates: Vec<Candidate> = self.running.iter().map(Running::candidate).collect();
+            let mut candidates: Vec<Candidate> = self.running.iter().map(Running::candidate).collect();
+            for (index, candidate) in candidates.iter_mut().enumerate() {
+                if self.waits_for_prefix(index) {
+                    candidate.pending = 0;
+                }
+            }
             self.rows.clear();
             self.planner.rows(&candidates, &mut self.rows);
             self.rows.resize(candidates.len(), 0);
+            self.pace.shorten(&candidates, &mut self.rows);
             let mut has_more = false;
-            let mut running = std::mem::take(&mut self.running);
-            for (running, &rows) in running.iter_mut().zip(&self.rows) {
-                running.rows = rows;
-                has_more |= rows > 0 && !running.is_started() && self.reuse(running);
+            for index in 0..self.running.len() {
+                let rows = self.rows[index];
+                self.running[index].rows = rows;
+                if rows > 0 && !self.running[index].is_started() {
+                    let prefix = self.known(&self.running[index]);
+                    has_more |= self.running[index].adopt(prefix);
+                }
             }
-            self.running = running;
             if !has_more {
                 return;
             }
         }
+    }
+
+    /// Whether a prompt that has not begun had better wait, because one before it computes the beginning they
+    /// share.
+    fn waits_for_prefix(&self, index: usize) -> bool {
+        let waiting = &self.running[index];
+        if waiting.is_started() {
+            return false;
+        }
+        let (own, known) = (waiting.sequence.tokens(), waiting.sequence.stored());
+        self.running[..index].iter().any(|other| {
+            let (prompt, stored) = (other.prompt(), other.sequence.stored());
+            // Whole blocks are shared while a prompt goes on; the last token is always computed.
+            let whole = |tokens: usize| tokens / BLOCK_TOKENS * BLOCK_TOKENS;
+            let possible = whole(prompt.len().min(own.len().saturating_sub(1)));
+            if possible <= stored.max(known) || waiting.partition != other.partition || other.ended.is_some()
+            {
+                return false;
+            }
+            let common =
+                own.iter().zip(&prompt[..possible]).take_while(|(left, right)| left == right).count();
+            whole(common) > stored.max(known)
+        })
     }
 
     /// Computes the plan, then hands each request its logits.
@@ -147,15 +189,22 @@ impl Worker {
             let dead_rows: usize = dead.map(|running| running.rows).sum();
             self.queue.is_closed() || (dead_rows > 0 && 2 * dead_rows >= self.plan.rows().len())
         };
+        let begun = self.clock.now();
+        let pool = self.backend.pool();
         match self.backend.step(&self.plan, &interrupt) {
             Ok(logits) => {
                 add(&self.counters.steps, 1);
-                let vocabulary = &*self.vocabulary;
                 record(&mut self.running, &self.plan, &self.counters);
-                choose(&mut self.running, &self.plan, logits, self.threads);
+                let computed = self.clock.now();
+                let result = choose(&mut self.running, &self.plan, logits, pool.as_deref());
                 let now = self.clock.now();
-                self.running.iter_mut().for_each(|running| running.accept(vocabulary, now));
-                self.keep_prompts();
+                match result {
+                    Ok(()) => self.emit(begun, computed, now),
+                    Err(error) => {
+                        self.needs_recovery = true;
+                        self.fail_running(&Failure::Step(error.to_string()));
+                    }
+                }
             }
             // The reason is found, and acted on, by the next sweep.
             Err(BackendError::Interrupted) => {}
@@ -167,15 +216,40 @@ impl Worker {
         self.clear_ended();
     }
 
+    /// Counts what the step took, sends what was chosen, shares what was stored.
+    fn emit(&mut self, begun: Duration, computed: Duration, now: Duration) {
+        let took = computed.saturating_sub(begun);
+        self.pace.measured(self.plan.rows().len(), took);
+        self.learn_costs(took);
+        let mut at = now;
+        for running in &mut self.running {
+            if running.rows > 0 {
+                running.spent.compute += now.saturating_sub(begun);
+            }
+            add(&self.counters.tokens_decoded, running.chosen());
+            running.accept(&*self.vocabulary, now);
+            let after = self.clock.now();
+            running.spent.io += after.saturating_sub(at);
+            at = after;
+        }
+        self.keep_prompts();
+    }
+
     /// Charges the step to its tenants and shares the prompts' new blocks at once, so that a request with the
     /// same beginning need not wait for the end of this one.
     fn keep_prompts(&mut self) {
-        for running in &self.running {
+        for index in 0..self.running.len() {
+            let running = &self.running[index];
             self.fairness.charge(running.tenant(), running.rows);
             let stored = running.sequence.stored();
             let before = stored.saturating_sub(running.rows);
-            if running.rows > 1 && running.ended.is_none() && before / BLOCK_TOKENS < stored / BLOCK_TOKENS {
+            if running.is_prompt(before as u32)
+                && running.ended.is_none()
+                && before / BLOCK_TOKENS < stored / BLOCK_TOKENS
+            {
+                let begun = self.clock.now();
                 self.keep(running, true);
+                self.running[index].spent.kv += self.clock.now().saturating_sub(begun);
             }
         }
     }
@@ -200,37 +274,6 @@ fn record(running: &mut [Running], plan: &Plan, counters: &Counters) {
             add(&counters.tokens_prefilled, 1);
         }
     }
-    add(&counters.tokens_decoded, plan.logits_rows());
-}
-
-/// Chooses a token from every row of logits. Draws from weights are shared among threads: each is a matter of
-/// its own request alone.
-fn choose(running: &mut [Running], plan: &Plan, logits: &[f32], threads: usize) {
-    let row_length = logits.len() / plan.logits_rows().max(1);
-    let mut rows = logits.chunks_exact(row_length.max(1));
-    let mut by_sequence = vec![None; running.len()];
-    for row in plan.rows().iter().filter(|row| row.wants_logits) {
-        by_sequence[row.sequence as usize] = rows.next();
-    }
-    let with_logits = running.iter_mut().zip(by_sequence).filter_map(|(running, row)| Some((running, row?)));
-    let (mut slow, quick): (Vec<_>, Vec<_>) = with_logits.partition(|(running, _)| running.is_sampled());
-    let share = slow.len().div_ceil(threads.max(1)).max(1);
-    let choose_all = |rows: &mut [(&mut Running, &[f32])]| {
-        for (running, logits) in rows {
-            running.choose(logits);
-        }
-    };
-    std::thread::scope(|scope| {
-        let mut shares = slow.chunks_mut(share);
-        let own = shares.next();
-        for other in shares {
-            scope.spawn(move || choose_all(other));
-        }
-        for (running, logits) in quick {
-            running.choose(logits);
-        }
-        own.into_iter().for_each(choose_all);
-    });
 }
 
 /// A failure that several requests share.

@@ -79,8 +79,9 @@ pub fn plan_step(planner: &mut dyn Planner, sequences: &mut [&mut Sequence], pla
 }
 
 pub fn candidate(sequence: &Sequence) -> Candidate {
-    let pending = sequence.pending().len();
-    Candidate { pending, decoding: pending == 1 }
+    let guesses = sequence.guesses().len();
+    let pending = sequence.pending().len() - guesses;
+    Candidate { pending, guesses, decoding: pending == 1 }
 }
 
 /// Computes the pending tokens of the sequences, at most `chunk` of each per step (256 in all), and returns the logits after

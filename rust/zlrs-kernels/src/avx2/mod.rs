@@ -8,6 +8,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod attention;
+pub(crate) mod draw;
 pub(crate) mod exponential;
 pub(crate) mod float;
 pub(crate) mod kv;

@@ -13,6 +13,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod attention;
+pub(crate) mod draw;
 pub(crate) mod exponential;
 mod gemm;
 mod gemv;

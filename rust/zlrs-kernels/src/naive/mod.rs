@@ -7,6 +7,7 @@ pub mod activation;
 pub mod attention;
 pub mod decode;
 pub mod dot;
+pub mod draw;
 pub mod exponential;
 pub mod kv;
 pub mod matmul;
