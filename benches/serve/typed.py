@@ -25,12 +25,12 @@ FIGURE = "typed input, first token after sending a 100-token question"
 
 
 async def _first(
-    client: aiohttp.ClientSession, url: str, text: str, headers: dict[str, str]
+    client: aiohttp.ClientSession, url: str, text: str, headers: dict[str, str], *, append: bool
 ) -> tuple[float, str]:
-    """Seconds to the first event with text of a streamed answer, and the session's secret."""
+    """Seconds to the first text of a streamed answer, and the session's header."""
     body = {
         "model": "any", "max_tokens": 4, "temperature": 0, "stream": True,
-        "messages": [{"role": "user", "content": text}],
+        "messages": [{"role": "user", "content": text}], "zlrs": {"append": append},
     }  # fmt: skip
     started, first = time.perf_counter(), 0.0
     async with client.post(f"{url}/v1/messages", json=body, headers=headers) as answer:
@@ -44,10 +44,23 @@ async def _first(
 
 async def _draft(client: aiohttp.ClientSession, url: str, text: str, headers: dict[str, str]) -> None:
     """What has been typed until now."""
-    body = {"model": "any", "messages": [{"role": "user", "content": text}]}
-    async with client.post(url, json=body, headers=headers) as answer:
+    async with client.post(url, json={"text": text}, headers=headers) as answer:
         if answer.status >= 300:
             raise RuntimeError(f"{answer.status}: {await answer.text()}")
+
+
+async def _asked(client: aiohttp.ClientSession, url: str, question: str, name: str, *, typing: bool) -> float:
+    """Seconds to the first text of the answer to a question in a session that has had one turn."""
+    headers = {"x-api-key": name}
+    _, told = await _first(client, url, "Hello.", {**headers, "X-ZLRS-Session": "create"}, append=False)
+    identifier, _, secret = told.partition(";secret=")
+    headers["X-ZLRS-Session"] = secret
+    words_typed = question.split()
+    for end in range(1, len(words_typed) + 1) if typing else ():
+        await _draft(client, f"{url}/v1/sessions/{identifier}/draft", " ".join(words_typed[:end]), headers)
+        await asyncio.sleep(60 / WORDS_PER_MINUTE / SPEED_UP)
+    seconds, _ = await _first(client, url, question, headers, append=True)
+    return seconds
 
 
 async def typed(url: str, rounds: int) -> list[Figure]:
@@ -58,21 +71,10 @@ async def typed(url: str, rounds: int) -> list[Figure]:
     async with session() as client:
         try:
             for turn in range(rounds):
-                headers = {"x-api-key": f"typist-{turn}-0000000"}
-                question = words(chosen, QUESTION_WORDS)
-                seconds, _ = await _first(client, url, question, headers)
-                plain.append(seconds)
-                _, secret = await _first(client, url, "Hello.", {**headers, "X-ZLRS-Session": "create"})
-                values = dict(part.partition("=")[::2] for part in secret.split(";"))
-                name, key = values.get("id", secret.split(";")[0]), values.get("secret", secret)
-                question = words(chosen, QUESTION_WORDS)
-                parts = question.split()
-                drafting = {**headers, "X-ZLRS-Session": key}
-                for end in range(1, len(parts) + 1):
-                    await _draft(client, f"{url}/v1/sessions/{name}/draft", " ".join(parts[:end]), drafting)
-                    await asyncio.sleep(60 / WORDS_PER_MINUTE / SPEED_UP)
-                seconds, _ = await _first(client, url, question, {**headers, "X-ZLRS-Session": key})
-                assisted.append(seconds)
+                for times, typing in ((plain, False), (assisted, True)):
+                    question = words(chosen, QUESTION_WORDS)
+                    name = f"typist-{turn}-{typing}-0000"
+                    times.append(await _asked(client, url, question, name, typing=typing))
         except RuntimeError as error:
             return [
                 Figure(FIGURE, "ms", 0, target=target, met=None, note=f"not measured: {str(error)[:160]}")
