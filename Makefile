@@ -56,7 +56,7 @@ bench-quality: setup  ## Perplexity and divergence beside llama.cpp's on the sam
 	@for model in $(BENCH_MODELS); do $(BIN)/zlrs models pull $$model || exit 1; done
 	@cd benches && ../$(BIN)/python -m engine.quality
 
-bench-serve: setup  ## Reuse, drafting, branches, cancels, many clients beside llama-server (ENDURANCE=300: 100 clients so long)
+bench-serve: setup  ## Reuse, drafting, branches, cancels, clients beside llama-server (ENDURANCE=300: 100 clients)
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)
 	@cd benches && ../$(BIN)/python -m serve --model $(DEMO_MODEL) $(if $(ENDURANCE),--endurance $(ENDURANCE))
 
