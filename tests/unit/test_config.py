@@ -28,7 +28,7 @@ def test_without_any_layer_everything_is_default(tmp_path: Path, home: dict[str,
     assert loaded.config == Config()
     assert set(loaded.origins.values()) == {"default"}
     keys = {f"{name}.{key}" for name in sections() for key in section_keys(name)}
-    assert set(loaded.origins) == keys | {"upstream", "rule", "price"}
+    assert set(loaded.origins) == keys | {"upstream", "rule", "price", "factor"}
 
 
 def test_lists_of_tables_are_checked_and_replaced_as_a_whole(tmp_path: Path, home: dict[str, str]) -> None:
