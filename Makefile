@@ -52,7 +52,7 @@ bench-engine: setup  ## The engine beside llama.cpp, mistral.rs, candle (QUICK=1
 	@for model in $(BENCH_MODELS); do $(BIN)/zlrs models pull $$model || exit 1; done
 	@cd benches && ../$(BIN)/python -m engine $(if $(QUICK),--quick)
 
-bench-quality: setup  ## Perplexity and divergence beside llama.cpp's on the same files (fifteen minutes)
+bench-quality: setup  ## Perplexity and divergence beside llama.cpp's on the same files (eight minutes)
 	@for model in $(BENCH_MODELS); do $(BIN)/zlrs models pull $$model || exit 1; done
 	@cd benches && ../$(BIN)/python -m engine.quality
 

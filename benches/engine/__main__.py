@@ -320,7 +320,10 @@ def main() -> None:
             spent = (time.perf_counter() - began) / 60
             print(f"{name}: round {index + 1} of {count}, {spent:.1f} minutes", flush=True)
         figures += figures_of(path.name, path, plan, rounds, machine)
-        figures.append(idle_figure(path.name, path, options.threads))
+        try:
+            figures.append(idle_figure(path.name, path, options.threads))
+        except (runners.RunError, ValueError) as error:
+            rounds.failures["zlrs idle"] = str(error)
         remarks += [f"{peer} on {path.name}: {reason}." for peer, reason in rounds.failures.items()]
         if plan.flash:
             remarks.append(f"llama.cpp's flash attention on {path.name}: {plan.flash}.")
