@@ -21,7 +21,7 @@ _DOT_SEGMENT = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|\Z)", re.IGNORECASE)
 _VIA_OURS = re.compile(rb"(?:^|,)\s*1\.[01]\s+zlrs\s*(?=,|\Z)")
 _VIA_LIMIT = 5
 _HOST_LENGTH = len(b"host")
-_GOOD_HOSTS = 64
+_GOOD_HOSTS = 16
 _VERSIONS = frozenset({(1, 0), (1, 1)})
 _LOOPBACK_NAMES = frozenset({"localhost"})
 
@@ -82,7 +82,7 @@ class HostRule:
         self._names = {name.lower() for name in settings.allowed_hosts} | _LOOPBACK_NAMES
         self._bound = settings.host.lower().strip("[]")
         self._beyond_loopback = not is_loopback(settings.host)
-        self._good: set[bytes] = set()
+        self.checked: tuple[bytes, ...] = ()
         """Values that were checked and are served."""
 
     def check(self, headers: RawHeaders) -> None:
@@ -95,18 +95,18 @@ class HostRule:
         if len(hosts) != 1:
             raise invalid(f"A request needs exactly one Host header, this one has {len(hosts)}.", close=True)
         value = hosts[0]
-        if self._any or value in self._good:
+        if value in self.checked:
             return
         host = _host_name(value.decode("latin-1"))
-        if host is None or not self._known(host):
+        if not self._any and (host is None or not self._known(host)):
             raise invalid(
                 "This sidecar does not serve the name in the Host header.",
                 status=421,
                 suggestion="Add it to proxy.allowed_hosts or start with --allowed-host NAME.",
                 close=True,
             )
-        if len(self._good) < _GOOD_HOSTS:
-            self._good.add(value)
+        if len(self.checked) < _GOOD_HOSTS:
+            self.checked = (*self.checked, value)
 
     def _known(self, host: str) -> bool:
         if host in self._names or host == self._bound:

@@ -54,6 +54,11 @@ class Access:
         """Whether a key has a limit on tokens, for which answers must be read."""
         return self._clients is not None and self._clients.limit_tokens
 
+    @property
+    def is_open(self) -> bool:
+        """Whether no key is needed."""
+        return self._clients is None
+
     def check(self, headers: RawHeaders) -> Client | None:
         """Let holders of a key pass; whose it is, or None where no keys are needed.
 

@@ -29,6 +29,8 @@ _EVERY_SECONDS = 0.25
 _SHORT_BYTES = 64 * 1024
 _WAITING_LIMIT = 4096
 _WAITING_BYTES = 64 << 20
+_REPEATS_LIMIT = 4096
+_HEAD_END = b"\r\n\r\n"
 _NONE = Usage()
 
 
@@ -57,6 +59,17 @@ class Found(NamedTuple):
     declared: int
 
 
+class _Repeat:
+    """What a stored answer used, and how often it was given since the last time sums were made."""
+
+    __slots__ = ("at_ms", "found", "times")
+
+    def __init__(self, found: Found, at_ms: int) -> None:
+        self.found = found
+        self.at_ms = at_ms
+        self.times = 0
+
+
 class Accounts:
     """Reads short answers after they are out, long ones in batches in a thread, never on the caller's time.
 
@@ -80,6 +93,7 @@ class Accounts:
         self.is_on = ledger is not None or capture is not None
         """Whether answers have to be kept for this at all."""
         self._waiting: deque[Entry] = deque()
+        self._repeats: dict[bytes, _Repeat] = {}
         self._bytes = 0
         self._task: asyncio.Task[None] | None = None
 
@@ -102,6 +116,40 @@ class Accounts:
         if self._capture is not None:
             self._capture.answered(exchange, request, content, 200)
         self._add(exchange, "merged" if exchange.waited else "saved", request, content, 200, len(content))
+
+    @property
+    def needs_each(self) -> bool:
+        """Whether every answer is looked at by itself: it is logged, or kept."""
+        return self._log or self._capture is not None
+
+    def repeated(self, mark: bytes, request: bytes, sent: bytes, upstream: str, now_ms: int) -> None:
+        """The graph has answered a plain request, both as they travel; read once for each mark."""
+        if not self.is_on:
+            return
+        known = self._repeats.get(mark)
+        if known is None:
+            if len(self._repeats) >= _REPEATS_LIMIT:
+                self._sum_repeats()
+            body, answer = request.partition(_HEAD_END)[2], sent.partition(_HEAD_END)[2]
+            entry = Entry("saved", body, answer, upstream, "", None, None, None, 200, True)
+            known = self._repeats[mark] = _Repeat(_find(entry), now_ms)
+            if self._task is None:
+                self._task = asyncio.ensure_future(self._run())
+        known.times += 1
+
+    def _sum_repeats(self) -> None:
+        repeats, self._repeats = self._repeats, {}
+        for one in repeats.values():
+            self._note(one.found, one.at_ms, one.times)
+
+    def _note(self, found: Found, at_ms: int, times: int) -> None:
+        """Into the ledger, where there is one."""
+        if self._ledger is not None:
+            entry, usage = found.entry, found.usage
+            what = "unknown" if usage is None else entry.what
+            usage = usage or _NONE
+            label, cohort = entry.upstream, entry.cohort
+            self._ledger.add(at_ms, what, found.model, label, cohort, usage, found.declared, times)
 
     def _add(
         self, exchange: Exchange, what: str, request: bytes, answer: Tap | bytes, status: int, size: int
@@ -161,6 +209,7 @@ class Accounts:
             await self._write(self._clock.wall_ms())
 
     async def _work(self) -> None:
+        self._sum_repeats()
         batch = list(self._waiting)
         self._waiting.clear()
         self._bytes = 0
@@ -175,17 +224,8 @@ class Accounts:
             self._limits.spend(entry.client, usage.total)
         if usage is not None and is_upstream and entry.recount is not None:
             self._metrics.recount(entry.recount.tokens, usage.prompt)
-        if self._ledger is not None and entry.is_understood and entry.status == 200:  # noqa: PLR2004 - a status is clearest by its number
-            what = "unknown" if usage is None else entry.what
-            self._ledger.add(
-                self._clock.wall_ms(),
-                what,
-                found.model,
-                entry.upstream,
-                entry.cohort,
-                usage or _NONE,
-                found.declared,
-            )
+        if entry.is_understood and entry.status == 200:  # noqa: PLR2004 - a status is clearest by its number
+            self._note(found, self._clock.wall_ms(), 1)
         if entry.line is not None:
             fields = entry.line | {"zero_layer_bypass": not is_upstream}
             if usage is not None:

@@ -18,10 +18,12 @@ from zlrs_proxy.respond import refusal_response
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from zlrs_proxy.decide import Verdict
     from zlrs_proxy.exchange import Exchange
     from zlrs_proxy.settings import Settings
 
-    AtOnce = Callable[[web.BaseRequest], bytes | Exchange | None]
+    AtOnce = Callable[[web.BaseRequest, Verdict | None], bytes | Exchange | None]
+    Plain = Callable[[bytes], bytes | Verdict | None]
 
 # The library wants a logger here; one that takes nothing costs nothing.
 _NO_ACCESS_LOG = logging.getLogger("zlrs_proxy.access")
@@ -40,9 +42,20 @@ class Connection(web.RequestHandler):
     A request that is here whole while nothing else is under way is first offered to the server's `at_once`:
     an answer that needs no wait goes out from here, without a task, a future and two turns of the loop.
     Everything else goes the library's way, with what `at_once` has already found out.
+
+    As long as everything that came was one whole plain request at a time, the next bytes begin a request, and
+    the server's `plain` is asked before the library parses them.
     """
 
-    __slots__ = ("_begun", "_expects_head", "_head_seconds", "_head_timer")
+    __slots__ = (
+        "_begun",
+        "_expects_head",
+        "_head_seconds",
+        "_head_timer",
+        "_is_new",
+        "_is_plain",
+        "_verdict",
+    )
 
     def __init__(self, server: Server, *, loop: asyncio.AbstractEventLoop, settings: Settings) -> None:
         super().__init__(
@@ -60,6 +73,9 @@ class Connection(web.RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
         self._expects_head = True
         self._begun: Exchange | None = None
+        self._is_new = True
+        self._is_plain = True
+        self._verdict: Verdict | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the headers' deadline; close at once when there are too many connections."""
@@ -73,9 +89,16 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Parse; a head that has begun and is not complete must end in time."""
-        waiter = self._waiter
-        if waiter is None or waiter.done() or self._messages or self._paused:
+        self._verdict = None
+        waiter, is_new = self._waiter, self._is_new
+        self._is_new = False
+        # The library's own loop waits, or has not begun: the first bytes often come before it.
+        is_free = is_new if waiter is None else not waiter.done()
+        if not is_free or self._messages or self._paused:
+            self._is_plain = False
             super().data_received(data)
+        elif self._is_plain and self._answered_plain(data):
+            return
         else:
             # The library's own loop is woken afterwards, and only where there is something left for it.
             self._waiter = None
@@ -84,7 +107,7 @@ class Connection(web.RequestHandler):
             finally:
                 self._waiter = waiter
             if self._messages:
-                if not self._answered_at_once() and not waiter.done():
+                if not self._answered_at_once() and waiter is not None and not waiter.done():
                     waiter.set_result(None)
                 return
         if self._expects_head and self._head_timer is None and data and not self._messages:
@@ -100,9 +123,34 @@ class Connection(web.RequestHandler):
         begun, self._begun = self._begun, None
         return begun if begun is not None and begun.headers is request.raw_headers else None
 
+    def _answered_plain(self, data: bytes) -> bool:
+        """Whether these bytes were one whole request, and it has been answered."""
+        server, transport = cast("Server", self._manager), self.transport
+        found = None
+        if server.plain is not None and transport is not None and not transport.is_closing():
+            try:
+                found = server.plain(data)
+            except Exception as error:  # noqa: BLE001 - a fault of ours; the request goes on as all others do
+                server.note_error(500, error)
+        if found is None:
+            self._is_plain = False
+        elif not isinstance(found, bytes):
+            self._verdict = found
+        elif transport is not None:
+            self._answered(server, transport, found)
+            return True
+        return False
+
+    def _answered(self, server: Server, transport: asyncio.Transport, sent: bytes) -> None:
+        server.requests_count += 1
+        self._disarm()
+        self._next_keepalive_close_time = self._loop.time() + self.keepalive_timeout
+        transport.write(sent)
+
     def _answered_at_once(self) -> bool:
         """Whether the one request that is here has been answered, and nothing is left to do."""
         message, payload = self._messages[0]
+        verdict, self._verdict = self._verdict, None
         server = cast("Server", self._manager)
         transport = self.transport
         if (
@@ -121,7 +169,7 @@ class Connection(web.RequestHandler):
         writer = StreamWriter(self, self._loop)
         request = self._request_factory(message, payload, self, writer, self._task_handler)
         try:
-            found = server.at_once(request)
+            found = server.at_once(request, verdict)
         except Exception as error:  # noqa: BLE001 - a fault of ours; the library's way answers it with a 500
             server.note_error(500, error)
             return False
@@ -131,10 +179,7 @@ class Connection(web.RequestHandler):
         self._messages.popleft()
         if self._parser is not None:
             self._parser.message_consumed()
-        server.requests_count += 1
-        self._disarm()
-        self._next_keepalive_close_time = self._loop.time() + self.keepalive_timeout
-        transport.write(found)
+        self._answered(server, transport, found)
         return True
 
     def head_complete(self) -> None:
@@ -189,11 +234,14 @@ class Server(web.Server):
         settings: Settings,
         note_error: Callable[[int, BaseException | None], None],
         at_once: AtOnce | None = None,
+        plain: Plain | None = None,
     ) -> None:
         super().__init__(handler, handler_cancellation=True)
         self._settings = settings
         self._open = 0
         self.note_error = note_error
+        self.plain = plain
+        """Answers the bytes of one whole request: what to send, or what was decided, or nothing."""
         self.at_once = at_once
         """Answers a request without a wait: the bytes to send, or what it has found out, or nothing."""
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from zlrs.graph import DecisionGraph
 from zlrs_proxy.coding import CodingError, decode
 from zlrs_proxy.names import RawHeaders, value_of
 
@@ -44,6 +45,10 @@ class Verdict(NamedTuple):
     audit: str = ""
     node: str = ""
     decision: Decision | None = None
+
+
+UNDECIDED = Verdict("", "")
+"""The graph was asked for what it has in memory, and has to look further."""
 
 
 @lru_cache(maxsize=64)
@@ -89,6 +94,30 @@ class Decider:
             return None
         verdict = self._ask(graph.decide_now, ask)
         return _avoided(verdict, avoid) if verdict is not None else None
+
+    def plain(
+        self, data: bytes, hosts: Sequence[bytes], upstream: str, now_ms: int, date: str, *, receipts: bool
+    ) -> tuple[Verdict, bytes | None, bytes | None] | None:
+        """A verdict on the bytes of one whole request, and the whole answer and its mark where it is a hit.
+
+        `UNDECIDED` where a thread has to be asked, None where the bytes are no request of the plainest form.
+        """
+        graph = self._keeper.graph
+        if not isinstance(graph, DecisionGraph) or self._waiting >= self.QUEUE_LIMIT:
+            return None
+        try:
+            found = graph.answer_plain(data, hosts, upstream, now_ms, date, receipts=receipts)
+        except Exception as error:  # noqa: BLE001 - a graph that fails must not stop the request
+            _LOG.warning("graph.answer_plain failed", extra={"fields": {"error": type(error).__name__}})
+            return None
+        if found is None:
+            return None
+        decision, sent, mark = found
+        if decision is None:
+            return UNDECIDED, None, None
+        if sent is not None:
+            return Verdict("hit", "", "", "", decision), sent, mark
+        return Verdict(decision.kind, decision.header, decision.audit, decision.node, decision), None, None
 
     async def decide(self, ask: Ask, avoid: str = "", *, was_tried: bool = False) -> Verdict:
         """What to do with a request; never raises.

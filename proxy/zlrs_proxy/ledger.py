@@ -69,9 +69,20 @@ class Ledger:
         self._cohorts: set[str] = set()
 
     def add(
-        self, now_ms: int, what: str, model: str, upstream: str, cohort: str, usage: Usage, declared: int
+        self,
+        now_ms: int,
+        what: str,
+        model: str,
+        upstream: str,
+        cohort: str,
+        usage: Usage,
+        declared: int,
+        times: int = 1,
     ) -> None:
-        """Add one answer. Names beyond the first 200 models and 50 cohorts count as `other`."""
+        """Add one answer, or one that was given so many times.
+
+        Names beyond the first 200 models and 50 cohorts count as `other`.
+        """
         key = Key(
             now_ms // 60_000,
             what,
@@ -82,12 +93,12 @@ class Ledger:
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = Row(*key)
-        row.requests += 1
-        row.input += usage.input
-        row.output += usage.output
-        row.cache_read += usage.cache_read
-        row.cache_write += usage.cache_write
-        row.declared += declared
+        row.requests += times
+        row.input += usage.input * times
+        row.output += usage.output * times
+        row.cache_read += usage.cache_read * times
+        row.cache_write += usage.cache_write * times
+        row.declared += declared * times
 
     def take(self, before_ms: int | None) -> list[Row]:
         """The rows of minutes that are over, or all; they are not kept here any more."""

@@ -29,20 +29,25 @@ REQUEST_ONLY_HERE = frozenset({b"host", b"content-length", b"expect", b"proxy-au
 HISTORICAL_CONTROLS = frozenset({b"bypass-zero-layer", b"bypass_zero_layer", b"cache-only", b"x-multi-modal"})
 
 
-# The headers looked at last, and their first values by lower-case name: a request asks a dozen times.
-_recent: tuple[RawHeaders, dict[bytes, bytes]] = ((), {})
+# The headers looked at last, and their first values by lower-case name: a request asks a dozen times. Two,
+# since those of a request and of its answer take turns.
+_Indexed = tuple[RawHeaders, dict[bytes, bytes]]
+_recent: tuple[_Indexed, _Indexed] = (((), {}), ((), {}))
 
 
 def index_of(headers: RawHeaders) -> dict[bytes, bytes]:
     """First values by lower-case name, not to be changed; made once while nobody else asks."""
-    global _recent  # noqa: PLW0603 - a memory of one; swapped whole, so that threads see one or the other
-    known, fields = _recent
-    if known is not headers:
-        fields = {}
-        for name, value in headers:
-            fields.setdefault(name.lower(), value)
-        if isinstance(headers, tuple):
-            _recent = (headers, fields)
+    global _recent  # noqa: PLW0603 - a small memory; swapped whole, so that threads see one state or the other
+    last, earlier = _recent
+    if last[0] is headers:
+        return last[1]
+    if earlier[0] is headers:
+        return earlier[1]
+    fields: dict[bytes, bytes] = {}
+    for name, value in headers:
+        fields.setdefault(name.lower(), value)
+    if isinstance(headers, tuple):
+        _recent = ((headers, fields), last)
     return fields
 
 

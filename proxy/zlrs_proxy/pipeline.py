@@ -10,11 +10,13 @@ from zlrs_proxy import accept
 from zlrs_proxy.body import Body
 from zlrs_proxy.connection import Connection
 from zlrs_proxy.controls import controls_of
-from zlrs_proxy.decide import Ask, Decider, Verdict, skipped
+from zlrs_proxy.decide import UNDECIDED, Ask, Decider, Verdict, skipped
 from zlrs_proxy.exchange import Exchange
 from zlrs_proxy.health import PREFIX, Phase
 from zlrs_proxy.metrics import status_class
 from zlrs_proxy.names import RawHeaders, value_of
+from zlrs_proxy.plain import LIMIT_BYTES as PLAIN_BYTES
+from zlrs_proxy.plain import PlainWay
 from zlrs_proxy.refuse import Refusal, invalid
 from zlrs_proxy.replay import replay
 from zlrs_proxy.respond import PlainResponse, refusal_response
@@ -71,9 +73,30 @@ class Pipeline:
         self._metrics = metrics
         self._clock = clock
         self._hosts = accept.HostRule(settings)
+        self._plain: PlainWay | None = None
+        is_direct = rewriter is None and not look.is_needed and access.is_open
+        if decider is not None and is_direct and settings.body_limit_bytes >= PLAIN_BYTES:
+            self._plain = PlainWay(
+                decider, accounts, self._hosts, pool.first, metrics, clock, receipts=settings.receipts
+            )
 
-    def at_once(self, request: web.BaseRequest) -> bytes | Exchange | None:
+    def plain(self, data: bytes) -> bytes | Verdict | None:
+        """Answer the bytes of one whole request.
+
+        Returns:
+            What to send, or what was decided, for `at_once`; None where that needs a parsed request.
+        """
+        is_free = self._metrics.in_flight < self._settings.in_flight_limit
+        if self._plain is None or not is_free or self._health.phase is not Phase.READY:
+            return None
+        return self._plain.answer(data)
+
+    def at_once(self, request: web.BaseRequest, verdict: Verdict | None = None) -> bytes | Exchange | None:
         """Answer a request that is here whole, where that needs no wait.
+
+        Args:
+            request: The request.
+            verdict: What `plain` has decided about it.
 
         Returns:
             What to send, or what is known of the request so far, for `handle`; None where nothing is.
@@ -85,7 +108,11 @@ class Pipeline:
         metrics = self._metrics
         metrics.in_flight += 1
         try:
-            response = self._accept(exchange) or self._hit_at_once(exchange)
+            if verdict is None or verdict is UNDECIDED:
+                response = self._accept(exchange) or self._hit_at_once(exchange, None)
+            else:
+                self._accept_plain(exchange)
+                response = self._hit_at_once(exchange, verdict)
             if response is None or response.whole is None or not response.can_be_sent_at_once(request):
                 return exchange
             sent = response.to_bytes(response.whole, keep_alive=True)
@@ -97,12 +124,12 @@ class Pipeline:
             metrics.in_flight -= 1
         return sent
 
-    def _hit_at_once(self, exchange: Exchange) -> PlainResponse | None:
+    def _hit_at_once(self, exchange: Exchange, verdict: Verdict | None) -> PlainResponse | None:
         """The response to a hit, where neither body nor decision have to be waited for."""
         body = exchange.body
         if body is None or value_of(exchange.headers, b"expect") is not None:
             return None
-        if not body.hold_now(_SHORT_BYTES) or not self._decide_now(exchange, body):
+        if not body.hold_now(_SHORT_BYTES) or not self._decide_now(exchange, body, verdict):
             return None
         return self.answer_from_graph(exchange, body)
 
@@ -204,6 +231,17 @@ class Pipeline:
         exchange.body = Body(request, length, limit, settings.body_seconds)
         return None
 
+    def _accept_plain(self, exchange: Exchange) -> None:
+        """`_accept` for a request that `plain` has read: what was checked there is not checked again."""
+        request, settings = exchange.request, self._settings
+        path, mark, query = request.raw_path.partition("?")
+        target = exchange.target = accept.Target(path, mark + query)
+        endpoint = exchange.endpoint = endpoint_of(request.method, target)
+        exchange.protocol = protocol_of(endpoint, target, exchange.headers)
+        exchange.order = self._pool.order(None, is_stuck=False)
+        length = request.content_length
+        exchange.body = Body(request, length, settings.body_limit_bytes, settings.body_seconds)
+
     async def _prepare(self, exchange: Exchange, body: Body) -> None:
         """Change the request where that was asked for, then look at what will be sent."""
         if self._rewriter is not None:
@@ -231,11 +269,17 @@ class Pipeline:
         if exchange.counting is not None and exchange.verdict.kind == "hit":
             await exchange.counted()
 
-    def _decide_now(self, exchange: Exchange, body: Body) -> bool:
-        """`decide` for a body that is held, where that needs no wait; whether it was done."""
+    def _decide_now(self, exchange: Exchange, body: Body, verdict: Verdict | None) -> bool:
+        """`decide` for a body that is held, where that needs no wait; whether it was done.
+
+        Where there is a verdict already, only what goes with it is done.
+        """
         avoid = self._avoid(exchange)
         if exchange.endpoint is Endpoint.OTHER or self._decider is None:
             exchange.verdict = self._not_asked(exchange, avoid)
+        elif verdict is not None:
+            exchange.flights_before = self._upward.count()
+            exchange.verdict = verdict
         else:
             exchange.flights_before = self._upward.count()
             began = exchange.elapsed()

@@ -25,7 +25,8 @@ _FIRST_FINAL = 200
 
 
 @lru_cache(maxsize=2)
-def _date(second: int) -> str:
+def http_date(second: int) -> str:
+    """A second since 1970 as headers say it."""
     return formatdate(second, usegmt=True)
 
 
@@ -68,7 +69,7 @@ class PlainResponse(web.StreamResponse):
         """
         headers = self.headers
         if hdrs.DATE not in headers:
-            headers[hdrs.DATE] = _date(int(time.time()))
+            headers[hdrs.DATE] = http_date(int(time.time()))
         if not keep_alive and hdrs.CONNECTION not in headers:
             headers[hdrs.CONNECTION] = "close"
         lines = [f"HTTP/1.1 {self.status} {self.reason}"]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zlrs.graph import Graph
+    from zlrs_proxy.decide import Verdict
     from zlrs_proxy.exchange import Exchange
     from zlrs_proxy.worker import Worker
 
@@ -164,7 +165,7 @@ class Sidecar:
                     self.settings.admin_port,
                     self._worker.admin if self._worker is not None else None,
                 )
-            self._server = Server(self._handle, self.settings, self._note_error, self._at_once)
+            self._server = Server(self._handle, self.settings, self._note_error, self._at_once, self._plain)
             self.address = await self._listen(
                 self._server,
                 self.settings.host,
@@ -232,8 +233,11 @@ class Sidecar:
         finally:
             rooms.in_flight -= 1
 
-    def _at_once(self, request: web.BaseRequest) -> bytes | Exchange | None:
-        return self._rooms.pipeline.at_once(request) if self._rooms is not None else None
+    def _at_once(self, request: web.BaseRequest, verdict: Verdict | None) -> bytes | Exchange | None:
+        return self._rooms.pipeline.at_once(request, verdict) if self._rooms is not None else None
+
+    def _plain(self, data: bytes) -> bytes | Verdict | None:
+        return self._rooms.pipeline.plain(data) if self._rooms is not None else None
 
     async def stop(self, drain_seconds: float | None = None) -> None:
         """Accept no more, let answers finish within the limit, cut the rest, write what is queued."""

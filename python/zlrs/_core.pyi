@@ -442,6 +442,20 @@ class Finished:
 
 # --- decision graph ---------------------------------------------------------------------------------------
 
+def answer_plain(
+    graph: Graph,
+    data: bytes,
+    hosts: Sequence[bytes],
+    upstream: str,
+    now_ms: int,
+    date: str,
+    receipts: bool,
+) -> tuple[Decision | None, bytes | None, bytes | None] | None:
+    """The decision about a request that is here whole and plain, where it needs no wait; None where it is not.
+
+    For a hit also what to send, and what is equal for answers that are.
+    """
+
 @final
 class Graph:
     """A decision graph. Safe to use from several threads; not after a fork."""

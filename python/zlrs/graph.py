@@ -38,7 +38,7 @@ from zlrs import _core
 from zlrs.errors import ConfigurationError, from_core
 from zlrs.factors import configured as configured_factors
 from zlrs.graph_files import GraphFiles, StoredEntry, VerifyReport, repeat
-from zlrs.graph_types import Decision, Graph, Pool, PoolClass, PoolEvidence, PoolProgress
+from zlrs.graph_types import Decision, Graph, PlainAnswer, Pool, PoolClass, PoolEvidence, PoolProgress
 from zlrs.judge import configured as configured_judge
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ __all__ = [
     "Graph",
     "GraphFiles",
     "GraphSettings",
+    "PlainAnswer",
     "Pool",
     "PoolClass",
     "PoolEvidence",
@@ -97,7 +98,7 @@ class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     credential_window_s: Annotated[int, Meta(ge=1, le=_DAY_S, description="how lately")] = 900
     max_entries: Annotated[int, Meta(ge=1, le=100_000_000, description="entries kept")] = 1_000_000
     max_bytes: Annotated[int, Meta(ge=_MIB, le=1 << 50, description="bytes kept")] = 1024 * _MIB
-    body_cache_bytes: Annotated[int, Meta(ge=0, le=1 << 50, description="answers kept in memory")] = 64 * _MIB
+    body_cache_bytes: Annotated[int, Meta(ge=0, le=1 << 50, description="answers kept in memory")] = 32 * _MIB
     read_deadline_ms: Annotated[int, Meta(ge=1, le=1000, description="longest lookup; past it a miss")] = 5
     audit: Annotated[bool, Meta(description="write decisions to the audit log beside the store")] = True
     canonical: Annotated[
@@ -295,6 +296,24 @@ class DecisionGraph:
             return self._core.decide_now(method, path, query, headers, body, upstream, now_ms)
         known, unknown = self._factors.current()
         return self._core.decide_now(method, path, query, headers, body, upstream, now_ms, known, unknown)
+
+    def answer_plain(
+        self, data: bytes, hosts: Sequence[bytes], upstream: str, now_ms: int, date: str, *, receipts: bool
+    ) -> PlainAnswer | None:
+        """`decide_now` for the bytes of one whole HTTP request, in the plainest form only; else None.
+
+        Args:
+            data: Head and body.
+            hosts: Values of `Host` that are served.
+            upstream: As for `decide`.
+            now_ms: Unix time in milliseconds.
+            date: The value of the answer's `Date`.
+            receipts: Whether the answer says what was decided.
+        """
+        if self._factors is not None:
+            return None
+        found = _core.answer_plain(self._core, data, hosts, upstream, now_ms, date, receipts)
+        return None if found is None else PlainAnswer(*found)
 
     def settle(
         self,

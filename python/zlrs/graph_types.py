@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -106,6 +106,17 @@ class Decision(Protocol):
 
     def replay(self) -> list[bytes]:
         """For a hit, one JSON body or one piece per event, with fresh ids; empty for anything else."""
+
+
+class PlainAnswer(NamedTuple):
+    """A decision about a request that was given as the bytes of HTTP."""
+
+    decision: Decision | None
+    """None where something has to be read first, or the host is not known."""
+    sent: bytes | None
+    """For a hit that needs no check upstream, the whole answer: head and body."""
+    mark: bytes | None
+    """Equal for answers with the same content to requests with the same meaning."""
 
 
 class Graph(Protocol):

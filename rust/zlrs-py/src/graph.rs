@@ -42,7 +42,7 @@ impl Catalogued for SettingsError {
 /// A decision graph. Safe to use from several threads; not after a fork.
 #[pyclass(frozen, name = "Graph", module = "zlrs._core")]
 pub struct PyGraph {
-    graph: Graph,
+    pub(crate) graph: Graph,
 }
 
 #[pymethods]
@@ -268,7 +268,7 @@ fn slices(headers: &Headers) -> Vec<(&[u8], &[u8])> {
 /// What was decided about one request.
 #[pyclass(frozen, name = "Decision", module = "zlrs._core")]
 pub struct PyDecision {
-    decision: Decision,
+    pub(crate) decision: Decision,
 }
 
 #[pymethods]

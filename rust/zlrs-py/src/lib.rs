@@ -12,6 +12,7 @@ mod graph_files;
 mod judge;
 mod patterns;
 mod perplexity;
+mod plain;
 mod session;
 mod text;
 mod tokenizer;
@@ -44,6 +45,8 @@ mod _core {
     use super::patterns::PyPatterns;
     #[pymodule_export]
     use super::perplexity::perplexity;
+    #[pymodule_export]
+    use super::plain::answer_plain;
     #[pymodule_export]
     use super::session::{PyPin, RestoredState};
     #[pymodule_export]

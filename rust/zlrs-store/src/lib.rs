@@ -23,8 +23,8 @@ pub use entry::{Draft, Entry, ROW_OVERHEAD_BYTES};
 pub use error::StoreError;
 pub use evidence::{Evidence, KeptForm, KnownForm, LabelledPool, PoolLabel};
 pub use graph::{
-    Appointed, Behind, Decision, Factors, Graph, GraphRequest, Judge, Repeated, ReplayError, Settled, Topic,
-    Verdict, repeat,
+    Appointed, Behind, Decision, Factors, Graph, GraphRequest, Judge, Plain, PlainAnswer, PlainTerms,
+    Repeated, ReplayError, Settled, Topic, Verdict, repeat,
 };
 pub use memory::MemoryStore;
 pub use notices::Notices;

@@ -10,6 +10,7 @@ pub mod assemble;
 pub mod catalogue;
 pub mod error_body;
 pub mod header;
+pub mod http;
 pub mod json;
 pub mod places;
 pub mod reason;

@@ -8,6 +8,7 @@ mod edge;
 mod envelope;
 mod forms;
 mod judge;
+mod plain;
 mod recheck;
 mod rechecks;
 mod record;
@@ -28,6 +29,7 @@ use zlrs_wire::scope::Secret;
 
 pub use decision::Decision;
 pub use judge::{Appointed, Judge, Verdict};
+pub use plain::{Plain, PlainAnswer, PlainTerms};
 pub use replay::{Repeated, ReplayError, repeat};
 pub use request::{Factors, GraphRequest};
 pub use settle::Settled;

@@ -56,12 +56,12 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A million entries, 1 GiB on disk, 64 MiB in memory, 5 ms.
+    /// A million entries, 1 GiB on disk, 32 MiB in memory, 5 ms.
     fn default() -> Self {
         Self {
             max_entries: 1_000_000,
             max_bytes: 1 << 30,
-            body_cache_bytes: 64 << 20,
+            body_cache_bytes: 32 << 20,
             read_deadline: Duration::from_millis(5),
         }
     }
