@@ -24,6 +24,7 @@
 #define __forceinline__ inline
 #define __restrict__ __restrict
 #define __constant__ static const
+#define __shared__ static
 #define __launch_bounds__(...)
 #define __align__(n) alignas(n)
 
@@ -160,6 +161,7 @@ inline float __int2float_rn(int value) { return static_cast<float>(value); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fsqrt_rn(float a) { return std::sqrt(a); }
 inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline int __float_as_int(float value) { return std::bit_cast<int>(value); }

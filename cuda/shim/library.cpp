@@ -4,7 +4,10 @@
 
 #include "cuda_on_host.hpp"
 
+#include "../kernels/elementwise.cu"
+#include "../kernels/gemv.cu"
 #include "../kernels/norm.cu"
+#include "../kernels/quantise.cu"
 
 extern "C" {
 
