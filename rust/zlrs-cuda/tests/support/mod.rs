@@ -1,0 +1,136 @@
+//! The kernels on the host as a [`Device`].
+#![allow(dead_code, reason = "each test file uses a part of this")]
+#![expect(unsafe_code, reason = "calls into the library of host-compiled kernels")]
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use libloading::Library;
+use zlrs_cuda::{Address, Argument, CudaError, Device, Launch};
+
+type LaunchFunction =
+    unsafe extern "C" fn(*const c_char, *const u32, *const u32, usize, u32, *mut *mut c_void) -> c_int;
+
+/// The order in which threads of a block take their turns.
+#[derive(Debug, Clone, Copy)]
+pub enum Order {
+    Ascending = 0,
+    Descending = 1,
+    Shuffled = 2,
+}
+
+/// Host memory and host-compiled kernels.
+pub struct Host {
+    pub order: Order,
+    memory: Vec<Vec<u128>>,
+}
+
+impl Host {
+    pub fn new(order: Order) -> Self {
+        Self { order, memory: Vec::new() }
+    }
+
+    /// New memory with these values.
+    pub fn upload_all<T: Copy>(&mut self, values: &[T]) -> Address {
+        // SAFETY: plain numbers without padding; the slice covers exactly them.
+        let bytes = unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values)) };
+        let memory = self.allocate(bytes.len().max(1)).unwrap();
+        self.upload(bytes, memory).unwrap();
+        memory
+    }
+
+    /// `count` values from memory.
+    pub fn download_all<T: Copy + Default>(&mut self, from: Address, count: usize) -> Vec<T> {
+        let mut values = vec![T::default(); count];
+        // SAFETY: plain numbers without padding, for which every bit pattern is a value.
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<u8>(), size_of_val(&*values)) };
+        self.download(from, bytes).unwrap();
+        values
+    }
+}
+
+impl Device for Host {
+    fn allocate(&mut self, bytes: usize) -> Result<Address, CudaError> {
+        // Exactly as long as asked, rounded to the alignment of the largest word: overruns are seen.
+        let memory = vec![u128::MAX; bytes.div_ceil(16)];
+        let address = Address(memory.as_ptr() as u64);
+        self.memory.push(memory);
+        Ok(address)
+    }
+
+    fn free(&mut self, memory: Address) {
+        self.memory.retain(|kept| kept.as_ptr() as u64 != memory.0);
+    }
+
+    fn upload(&mut self, bytes: &[u8], to: Address) -> Result<(), CudaError> {
+        // SAFETY: `to` is memory of this device that the caller sized for these bytes.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.0 as *mut u8, bytes.len()) };
+        Ok(())
+    }
+
+    fn download(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), CudaError> {
+        // SAFETY: `from` is memory of this device with at least as many bytes.
+        unsafe { std::ptr::copy_nonoverlapping(from.0 as *const u8, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn launch(&mut self, launch: &Launch<'_>) -> Result<(), CudaError> {
+        let mut words: Vec<u64> = launch
+            .arguments
+            .iter()
+            .map(|argument| match *argument {
+                Argument::Address(address) => address.0,
+                Argument::Int(value) => u64::from(value as u32),
+                Argument::Float(value) => u64::from(value.to_bits()),
+                Argument::Size(value) => value,
+            })
+            .collect();
+        let mut pointers: Vec<*mut c_void> =
+            words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
+        let name = CString::new(launch.kernel).unwrap();
+        // One launch at a time in the process: the shim keeps its block in global memory.
+        static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // SAFETY: the library's function has this type; the caller vouches for the arguments.
+        let known = unsafe {
+            let function = library().get::<LaunchFunction>(b"zlrs_shim_launch").unwrap();
+            function(
+                name.as_ptr(),
+                launch.grid.as_ptr(),
+                launch.block.as_ptr(),
+                launch.shared_bytes as usize,
+                self.order as u32,
+                pointers.as_mut_ptr(),
+            )
+        };
+        if known == 0 { Ok(()) } else { Err(CudaError::NoKernel { name: launch.kernel }) }
+    }
+}
+
+/// The library of `cuda/`, compiled once a process for the machine that runs the test.
+fn library() -> &'static Library {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let path = compile();
+        // SAFETY: its initialisers fill a table of kernels and do nothing else.
+        unsafe { Library::new(path) }.unwrap()
+    })
+}
+
+fn compile() -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cuda/shim/library.cpp");
+    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libzlrs_shim_{}.so", std::process::id()));
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    let status = Command::new(&compiler)
+        .args(["-std=c++20", "-O2", "-mfma", "-mf16c", "-ffp-contract=off", "-fPIC", "-shared"])
+        .arg(&sources)
+        .arg("-o")
+        .arg(&output)
+        .status()
+        .unwrap_or_else(|error| panic!("{compiler} cannot be run ({error}): install a C++20 compiler or set CXX"));
+    assert!(status.success(), "{compiler} does not compile {}", sources.display());
+    output
+}
