@@ -23,10 +23,11 @@ CRATES = {
     "zlrs-kernels": set(),
     "zlrs-model": {"zlrs-kernels"},
     "zlrs-engine": {"zlrs-kernels", "zlrs-model"},
+    "zlrs-cuda": {"zlrs-kernels", "zlrs-model", "zlrs-engine"},
     "zlrs-train": {"zlrs-kernels", "zlrs-model", "zlrs-engine", "zlrs-text"},
     "zlrs-py": {
         "zlrs-text", "zlrs-wire", "zlrs-fingerprint", "zlrs-graph", "zlrs-store", "zlrs-remote",
-        "zlrs-kernels", "zlrs-model", "zlrs-engine", "zlrs-train",
+        "zlrs-kernels", "zlrs-model", "zlrs-engine", "zlrs-cuda", "zlrs-train",
     },
 }  # fmt: skip
 
@@ -37,6 +38,7 @@ ONLY_IN = {
     "redis": {"zlrs-remote"},
     "candle-core": {"zlrs-train"},
     "candle-transformers": {"zlrs-train"},
+    "cudarc": {"zlrs-cuda"},
     "tokenizers": {"zlrs-model"},
     "minijinja": {"zlrs-model"},
 }

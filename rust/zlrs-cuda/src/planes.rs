@@ -34,7 +34,7 @@ impl Planes {
             return Err(CudaError::Weights { what: format!("{} has no blocks", tensor_type.name()) });
         };
         let block_bytes = tensor_type.block_bytes();
-        if bytes.len() % block_bytes != 0 {
+        if !bytes.len().is_multiple_of(block_bytes) {
             let what = format!("{} bytes are no whole blocks of {block_bytes}", bytes.len());
             return Err(CudaError::Weights { what });
         }
@@ -50,7 +50,10 @@ impl Planes {
     /// Bytes of all planes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        [&self.quants, &self.high, &self.subs, &self.scale, &self.minimum].iter().map(|plane| plane.len()).sum()
+        [&self.quants, &self.high, &self.subs, &self.scale, &self.minimum]
+            .iter()
+            .map(|plane| plane.len())
+            .sum()
     }
 
     fn add_block(&mut self, tensor_type: TensorType, bytes: &[u8], block: &Block) {

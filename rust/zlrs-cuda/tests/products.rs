@@ -1,5 +1,6 @@
 //! Products of few rows equal the naive kernels bit for bit, for every type and in every order of threads.
 #![expect(unsafe_code, reason = "launches kernels")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
 
 mod support;
 
@@ -85,10 +86,11 @@ fn check(tensor_type: TensorType, name: &str, rows: usize, cols: usize, outputs:
         Argument::Int(block as i32),
     ];
     let out = host.upload_all(&vec![f32::NAN; rows * outputs]);
-    let mut product: Vec<Argument> = [&planes.quants, &planes.high, &planes.subs, &planes.scale, &planes.minimum]
-        .into_iter()
-        .map(|plane| Argument::Address(host.upload_all(plane)))
-        .collect();
+    let mut product: Vec<Argument> =
+        [&planes.quants, &planes.high, &planes.subs, &planes.scale, &planes.minimum]
+            .into_iter()
+            .map(|plane| Argument::Address(host.upload_all(plane)))
+            .collect();
     product.extend([quants, scales, sums, host.upload_all(&bias), out].map(Argument::Address));
     product.extend([cols, outputs, rows].map(|size| Argument::Int(size as i32)));
     // SAFETY: parameters and memory as the kernels' headers say.

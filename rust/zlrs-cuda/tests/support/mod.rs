@@ -3,9 +3,10 @@
 #![expect(unsafe_code, reason = "calls into the library of host-compiled kernels")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libloading::Library;
 use zlrs_cuda::{Address, Argument, CudaError, Device, Launch};
@@ -20,6 +21,9 @@ pub enum Order {
     Descending = 1,
     Shuffled = 2,
 }
+
+/// One launch at a time in the process: the shim keeps its block in global memory.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// Host memory and host-compiled kernels.
 pub struct Host {
@@ -45,8 +49,9 @@ impl Host {
     pub fn download_all<T: Copy + Default>(&mut self, from: Address, count: usize) -> Vec<T> {
         let mut values = vec![T::default(); count];
         // SAFETY: plain numbers without padding, for which every bit pattern is a value.
-        let bytes =
-            unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<u8>(), size_of_val(&*values)) };
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(values.as_mut_ptr().cast::<u8>(), size_of_val(&*values))
+        };
         self.download(from, bytes).unwrap();
         values
     }
@@ -91,9 +96,7 @@ impl Device for Host {
         let mut pointers: Vec<*mut c_void> =
             words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
         let name = CString::new(launch.kernel).unwrap();
-        // One launch at a time in the process: the shim keeps its block in global memory.
-        static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
-        let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the library's function has this type; the caller vouches for the arguments.
         let known = unsafe {
             let function = library().get::<LaunchFunction>(b"zlrs_shim_launch").unwrap();
@@ -120,17 +123,45 @@ fn library() -> &'static Library {
     })
 }
 
+/// Compiles the sources unless they have been compiled as they are.
 fn compile() -> PathBuf {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cuda/shim/library.cpp");
-    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libzlrs_shim_{}.so", std::process::id()));
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cuda");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    let mut flags = vec!["-std=c++20", "-O2", "-ffp-contract=off", "-fPIC", "-shared"];
+    if cfg!(target_arch = "x86_64") {
+        flags.extend(["-mfma", "-mf16c"]);
+    }
+    if std::env::var_os("ZLRS_SHIM_SANITIZE").is_some() {
+        flags.extend(["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+    }
+    let mut hasher = DefaultHasher::new();
+    (&compiler, &flags).hash(&mut hasher);
+    for folder in ["kernels", "shim"] {
+        let mut files: Vec<PathBuf> =
+            std::fs::read_dir(sources.join(folder)).unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        for file in files {
+            std::fs::read(file).unwrap().hash(&mut hasher);
+        }
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let output = folder.join(format!("libzlrs_shim_{:016x}.so", hasher.finish()));
+    if output.exists() {
+        return output;
+    }
+    // Written under another name first: a build that is broken off leaves nothing that looks finished.
+    let unfinished = folder.join(format!("shim_{}.so", std::process::id()));
+    let library = sources.join("shim/library.cpp");
     let status = Command::new(&compiler)
-        .args(["-std=c++20", "-O2", "-mfma", "-mf16c", "-ffp-contract=off", "-fPIC", "-shared"])
-        .arg(&sources)
+        .args(&flags)
+        .arg(&library)
         .arg("-o")
-        .arg(&output)
+        .arg(&unfinished)
         .status()
-        .unwrap_or_else(|error| panic!("{compiler} cannot be run ({error}): install a C++20 compiler or set CXX"));
-    assert!(status.success(), "{compiler} does not compile {}", sources.display());
+        .unwrap_or_else(|error| {
+            panic!("{compiler} cannot be run ({error}): install a C++20 compiler or set CXX")
+        });
+    assert!(status.success(), "{compiler} does not compile {}", library.display());
+    std::fs::rename(&unfinished, &output).unwrap();
     output
 }
