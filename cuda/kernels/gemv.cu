@@ -22,7 +22,7 @@ template <> struct Term<true> { float dot, factor, minimum, minimum_factor; };
 
 /// Weight rows of a thread block: as many as shared memory has room for.
 template <class Type, int ROWS>
-constexpr int gemv_outputs() {
+__device__ constexpr int gemv_outputs() {
     const int chains = Type::MINIMA && Type::BLOCK_UNITS == 1 ? 8 : 16;
     return chains / ROWS < 4 ? chains / ROWS : 4;
 }

@@ -10,6 +10,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -93,7 +94,7 @@ struct Fiber {
 /// One block in flight. The block's threads are `fibers`; `exchange` is the warps' memory of shuffles.
 class Block {
   public:
-    explicit Block(unsigned threads) : fibers_(threads), exchange_(threads) {
+    explicit Block(unsigned threads) : fibers_(threads), exchange_(threads), fragments_(threads) {
         for (Fiber& fiber : fibers_) {
             fiber.stack = std::make_unique_for_overwrite<uint8_t[]>(STACK_BYTES);
         }
@@ -121,6 +122,9 @@ class Block {
     /// The memory through which thread `thread` hands a value to its warp.
     uint64_t& exchange(unsigned thread) { return exchange_[thread]; }
 
+    /// The memory through which thread `thread` hands its words of a matrix to its warp.
+    std::array<uint32_t, 8>& fragment(unsigned thread) { return fragments_[thread]; }
+
     unsigned running() const { return running_; }
     unsigned threads() const { return static_cast<unsigned>(fibers_.size()); }
 
@@ -133,6 +137,7 @@ class Block {
 
     std::vector<Fiber> fibers_;
     std::vector<uint64_t> exchange_;
+    std::vector<std::array<uint32_t, 8>> fragments_;
     const std::function<void(unsigned)>* body_ = nullptr;
     Context scheduler_{};
     void* scheduler_sanitizer_stack_ = nullptr;

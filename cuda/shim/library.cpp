@@ -3,11 +3,18 @@
 #include <type_traits>
 
 #include "cuda_on_host.hpp"
+#include "mma.hpp"
 
+#include "../kernels/attention.cu"
 #include "../kernels/elementwise.cu"
+#include "../kernels/float_product.cu"
 #include "../kernels/gemv.cu"
+#include "../kernels/matmul.cu"
 #include "../kernels/norm.cu"
 #include "../kernels/quantise.cu"
+#include "../kernels/rope.cu"
+#include "../kernels/rows.cu"
+#include "../kernels/store_kv.cu"
 
 extern "C" {
 

@@ -54,6 +54,12 @@ pub trait Device: Send {
     /// Gives memory back that [`Device::allocate`] gave; nothing is launched on it any more.
     fn free(&mut self, memory: Address);
 
+    /// Fills memory with zeros.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    fn clear(&mut self, memory: Address, bytes: usize) -> Result<(), CudaError>;
+
     /// Copies host bytes to device memory.
     ///
     /// # Errors
@@ -64,7 +70,7 @@ pub trait Device: Send {
     ///
     /// # Errors
     /// [`CudaError::Driver`].
-    fn download(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), CudaError>;
+    fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), CudaError>;
 
     /// Runs a kernel.
     ///

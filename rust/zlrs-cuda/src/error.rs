@@ -10,6 +10,22 @@ pub enum CudaError {
         /// Bytes of the allocation that failed.
         asked_bytes: usize,
     },
+    /// Neither a driver nor a GPU, or one without the other.
+    #[error("{what}")]
+    NoDriver {
+        /// What is missing.
+        what: String,
+    },
+    /// A GPU that is too old for the kernels.
+    #[error("{name} has compute capability {}.{}, at least {}.{} is needed", capability.0, capability.1, least.0, least.1)]
+    Unsupported {
+        /// Its name.
+        name: String,
+        /// What it has, major and minor.
+        capability: (i32, i32),
+        /// What is needed.
+        least: (i32, i32),
+    },
     /// No kernel of that name in the loaded module.
     #[error("no kernel {name}: the embedded module does not fit this build; reinstall the package")]
     NoKernel {

@@ -6,10 +6,19 @@
 
 #![expect(unsafe_code, reason = "kernels are launched with raw addresses")]
 
+mod backend;
 mod device;
+mod driver;
 mod error;
 mod planes;
+mod queue;
+mod sizes;
+mod weights;
 
+pub use backend::CudaBackend;
 pub use device::{Address, Argument, Device, Launch};
+pub use driver::{Gpu, GpuFacts, probe};
 pub use error::CudaError;
 pub use planes::{Planes, UNIT};
+pub use sizes::attention_shared_bytes;
+pub use weights::LoadError;

@@ -47,13 +47,16 @@ impl Planes {
         Ok(planes)
     }
 
+    /// The planes in the order of the kernels' parameters.
+    #[must_use]
+    pub fn each(&self) -> [&[u8]; 5] {
+        [&self.quants, &self.high, &self.subs, &self.scale, &self.minimum]
+    }
+
     /// Bytes of all planes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        [&self.quants, &self.high, &self.subs, &self.scale, &self.minimum]
-            .iter()
-            .map(|plane| plane.len())
-            .sum()
+        self.each().iter().map(|plane| plane.len()).sum()
     }
 
     fn add_block(&mut self, tensor_type: TensorType, bytes: &[u8], block: &Block) {

@@ -1,11 +1,10 @@
 //! Products of few rows equal the naive kernels bit for bit, for every type and in every order of threads.
-#![expect(unsafe_code, reason = "launches kernels")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
 
 mod support;
 
-use support::{Host, Order};
-use zlrs_cuda::{Argument, Device, Launch, Planes};
+use support::{Host, Order, Random, assert_bits, random_weights};
+use zlrs_cuda::{Argument, Planes};
 use zlrs_kernels::{TensorType, naive};
 
 const TYPES: [(TensorType, &str); 7] = [
@@ -17,38 +16,6 @@ const TYPES: [(TensorType, &str); 7] = [
     (TensorType::Q5K, "gemv_q5_k"),
     (TensorType::Q6K, "gemv_q6_k"),
 ];
-
-/// A small generator: tests need spread, not quality.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 33
-    }
-
-    fn float(&mut self) -> f32 {
-        (self.next() as f32 / (1_u64 << 31) as f32 - 0.5) * 4.0
-    }
-}
-
-/// Random blocks whose f16 fields are ordinary numbers.
-fn random_weights(random: &mut Random, tensor_type: TensorType, rows: usize, cols: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> =
-        (0..rows * tensor_type.row_bytes(cols).unwrap()).map(|_| random.next() as u8).collect();
-    let fields: &[usize] = match tensor_type {
-        TensorType::Q6K => &[208],
-        TensorType::Q4_1 | TensorType::Q4K | TensorType::Q5K => &[0, 2],
-        _ => &[0],
-    };
-    for block in bytes.chunks_exact_mut(tensor_type.block_bytes()) {
-        for &field in fields {
-            // Between 2^-8 and 2^-4, either sign.
-            block[field + 1] = (block[field + 1] & 0x8f) | 0x20 | (block[field + 1] & 0x0c);
-        }
-    }
-    bytes
-}
 
 fn kernel_name(name: &str, rows: usize) -> &'static str {
     let columns = [1, 2, 4, 8].into_iter().find(|&columns| columns >= rows).unwrap();
@@ -93,28 +60,19 @@ fn check(tensor_type: TensorType, name: &str, rows: usize, cols: usize, outputs:
             .collect();
     product.extend([quants, scales, sums, host.upload_all(&bias), out].map(Argument::Address));
     product.extend([cols, outputs, rows].map(|size| Argument::Int(size as i32)));
-    // SAFETY: parameters and memory as the kernels' headers say.
-    unsafe {
-        host.launch(&Launch {
-            kernel: "quantise_rows",
-            grid: [(cols / block) as u32, rows as u32, 1],
-            block: [32, 1, 1],
-            shared_bytes: 0,
-            arguments: &quantise,
-        })
-        .unwrap();
-        host.launch(&Launch {
-            kernel: kernel_name(name, rows),
-            grid: [outputs.div_ceil(outputs_of_block(tensor_type, rows)) as u32, 1, 1],
-            block: [128, 1, 1],
-            shared_bytes: 0,
-            arguments: &product,
-        })
-        .unwrap();
+    let quantise_grid = [(cols / block) as u32, rows as u32, 1];
+    host.run("quantise_rows", quantise_grid, 32, 0, &quantise);
+    if rows <= 8 {
+        let grid = [outputs.div_ceil(outputs_of_block(tensor_type, rows)) as u32, 1, 1];
+        host.run(kernel_name(name, rows), grid, 128, 0, &product);
+        let what = format!("{name}, {rows} rows of {cols}, {outputs} outputs, {order:?}");
+        assert_bits(&host.download_all(out, rows * outputs), &expected, &what);
     }
-    let found: Vec<f32> = host.download_all(out, rows * outputs);
-    let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-    assert_eq!(bits(&found), bits(&expected), "{name}, {rows} rows of {cols}, {outputs} outputs, {order:?}");
+    let name = name.replace("gemv", "matmul");
+    let grid = [outputs.div_ceil(64) as u32, rows.div_ceil(32) as u32, 1];
+    host.run(Box::leak(name.clone().into_boxed_str()), grid, 128, 0, &product);
+    let what = format!("{name}, {rows} rows of {cols}, {outputs} outputs, {order:?}");
+    assert_bits(&host.download_all(out, rows * outputs), &expected, &what);
 }
 
 #[test]
@@ -142,6 +100,15 @@ fn the_order_of_threads_changes_nothing() {
     for (tensor_type, name) in TYPES {
         for order in [Order::Descending, Order::Shuffled] {
             check(tensor_type, name, 4, 4864, 6, order);
+        }
+    }
+}
+
+#[test]
+fn many_rows_and_outputs_past_the_edges_of_a_tile() {
+    for (tensor_type, name) in TYPES {
+        for (rows, outputs) in [(9, 1), (31, 70), (33, 17)] {
+            check(tensor_type, name, rows, 512, outputs, Order::Shuffled);
         }
     }
 }

@@ -16,6 +16,9 @@ pub enum BackendError {
     /// A kernel refused or failed.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    /// The device refused or failed.
+    #[error(transparent)]
+    Device(Box<dyn std::error::Error + Send + Sync>),
     /// The plan asks for something this backend cannot do, or contradicts itself.
     #[error("the plan cannot be computed: {what}")]
     Plan {

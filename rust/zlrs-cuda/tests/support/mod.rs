@@ -6,10 +6,13 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libloading::Library;
 use zlrs_cuda::{Address, Argument, CudaError, Device, Launch};
+use zlrs_kernels::TensorType;
+use zlrs_kernels::naive::kv::to_half;
 
 type LaunchFunction =
     unsafe extern "C" fn(*const c_char, *const u32, *const u32, usize, u32, *mut *mut c_void) -> c_int;
@@ -28,12 +31,21 @@ static TURN: Mutex<()> = Mutex::new(());
 /// Host memory and host-compiled kernels.
 pub struct Host {
     pub order: Order,
+    /// Calls of `allocate` so far.
+    pub allocations: Arc<AtomicUsize>,
+    /// Bytes that may still be allocated.
+    room: usize,
     memory: Vec<Vec<u128>>,
 }
 
 impl Host {
     pub fn new(order: Order) -> Self {
-        Self { order, memory: Vec::new() }
+        Self { order, allocations: Arc::default(), room: usize::MAX, memory: Vec::new() }
+    }
+
+    /// Memory that is full after so many bytes.
+    pub fn with_room(bytes: usize) -> Self {
+        Self { room: bytes, ..Self::new(Order::Ascending) }
     }
 
     /// New memory with these values.
@@ -46,7 +58,7 @@ impl Host {
     }
 
     /// `count` values from memory.
-    pub fn download_all<T: Copy + Default>(&mut self, from: Address, count: usize) -> Vec<T> {
+    pub fn download_all<T: Copy + Default>(&self, from: Address, count: usize) -> Vec<T> {
         let mut values = vec![T::default(); count];
         // SAFETY: plain numbers without padding, for which every bit pattern is a value.
         let bytes = unsafe {
@@ -57,8 +69,76 @@ impl Host {
     }
 }
 
+impl Host {
+    /// Runs a kernel; its arguments are as its header says.
+    pub fn run(
+        &mut self,
+        kernel: &'static str,
+        grid: [u32; 3],
+        threads: u32,
+        shared_bytes: u32,
+        arguments: &[Argument],
+    ) {
+        let launch = Launch { kernel, grid, block: [threads, 1, 1], shared_bytes, arguments };
+        // SAFETY: tests give parameters and memory as the kernels' headers say.
+        unsafe { self.launch(&launch) }.unwrap();
+    }
+}
+
+/// A small generator: tests need spread, not quality.
+pub struct Random(pub u64);
+
+impl Random {
+    /// 31 bits.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    /// Between -2 and 2.
+    pub fn float(&mut self) -> f32 {
+        (self.next() as f32 / (1_u64 << 31) as f32 - 0.5) * 4.0
+    }
+}
+
+/// Random blocks whose f16 fields are ordinary numbers.
+pub fn random_weights(random: &mut Random, tensor_type: TensorType, rows: usize, cols: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> =
+        (0..rows * tensor_type.row_bytes(cols).unwrap()).map(|_| random.next() as u8).collect();
+    if tensor_type.is_float() {
+        let values = (0..rows * cols).map(|_| random.float());
+        return match tensor_type {
+            TensorType::F32 => values.flat_map(f32::to_le_bytes).collect(),
+            TensorType::F16 => values.flat_map(|value| to_half(value).to_le_bytes()).collect(),
+            _ => values.flat_map(|value| (value.to_bits() >> 16).to_le_bytes()[..2].to_vec()).collect(),
+        };
+    }
+    let fields: &[usize] = match tensor_type {
+        TensorType::Q6K => &[208],
+        TensorType::Q4_1 | TensorType::Q4K | TensorType::Q5K => &[0, 2],
+        _ => &[0],
+    };
+    for block in bytes.chunks_exact_mut(tensor_type.block_bytes()) {
+        for &field in fields {
+            // Between 2^-8 and 2^-4, either sign.
+            block[field + 1] = (block[field + 1] & 0x8f) | 0x20 | (block[field + 1] & 0x0c);
+        }
+    }
+    bytes
+}
+
+pub fn assert_bits(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}: length");
+    let differs = found.iter().zip(expected).position(|(a, b)| a.to_bits() != b.to_bits());
+    if let Some(index) = differs {
+        panic!("{what}: value {index} is {}, expected {}", found[index], expected[index]);
+    }
+}
+
 impl Device for Host {
     fn allocate(&mut self, bytes: usize) -> Result<Address, CudaError> {
+        self.allocations.fetch_add(1, Ordering::Relaxed);
+        self.room = self.room.checked_sub(bytes).ok_or(CudaError::OutOfMemory { asked_bytes: bytes })?;
         // Exactly as long as asked, rounded to the alignment of the largest word: overruns are seen.
         let memory = vec![u128::MAX; bytes.div_ceil(16)];
         let address = Address(memory.as_ptr() as u64);
@@ -70,13 +150,19 @@ impl Device for Host {
         self.memory.retain(|kept| kept.as_ptr() as u64 != memory.0);
     }
 
+    fn clear(&mut self, memory: Address, bytes: usize) -> Result<(), CudaError> {
+        // SAFETY: memory of this device with at least as many bytes.
+        unsafe { std::ptr::write_bytes(memory.0 as *mut u8, 0, bytes) };
+        Ok(())
+    }
+
     fn upload(&mut self, bytes: &[u8], to: Address) -> Result<(), CudaError> {
         // SAFETY: `to` is memory of this device that the caller sized for these bytes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.0 as *mut u8, bytes.len()) };
         Ok(())
     }
 
-    fn download(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), CudaError> {
+    fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), CudaError> {
         // SAFETY: `from` is memory of this device with at least as many bytes.
         unsafe { std::ptr::copy_nonoverlapping(from.0 as *const u8, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())

@@ -9,8 +9,7 @@ use zlrs_kernels::{RopeLayout, RopeParameters};
 
 pub use self::architecture::{Activation, Architecture};
 pub use self::build::{MAX_CONTEXT_TOKENS, MAX_HEAD_DIM, MAX_HEADS, MAX_LAYERS, MAX_MLP_WIDTH, MAX_WIDTH};
-pub(crate) use self::tensors::find;
-pub use self::tensors::{ExpectedTensor, names};
+pub use self::tensors::{ExpectedTensor, find, names};
 
 /// What a decoder computes, without its weights. For a hidden state `x` of `width` values, each layer does
 /// `x += attention(norm(x))`, then `x += mlp(norm(x))`; the head is `output(norm(x))`.

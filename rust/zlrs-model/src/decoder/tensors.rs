@@ -16,23 +16,40 @@ pub mod names {
     pub const OUTPUT: &str = "output.weight";
     /// Factors by which rotary frequencies are divided.
     pub const ROPE_FREQUENCIES: &str = "rope_freqs.weight";
-    pub(crate) const ATTENTION_NORM: &str = "attn_norm.weight";
-    pub(crate) const QUERY: &str = "attn_q.weight";
-    pub(crate) const QUERY_BIAS: &str = "attn_q.bias";
-    pub(crate) const KEY: &str = "attn_k.weight";
-    pub(crate) const KEY_BIAS: &str = "attn_k.bias";
-    pub(crate) const VALUE: &str = "attn_v.weight";
-    pub(crate) const VALUE_BIAS: &str = "attn_v.bias";
-    pub(crate) const ATTENTION_OUTPUT: &str = "attn_output.weight";
-    pub(crate) const ATTENTION_OUTPUT_BIAS: &str = "attn_output.bias";
-    pub(crate) const QUERY_NORM: &str = "attn_q_norm.weight";
-    pub(crate) const KEY_NORM: &str = "attn_k_norm.weight";
-    pub(crate) const ATTENTION_POST_NORM: &str = "post_attention_norm.weight";
-    pub(crate) const MLP_NORM: &str = "ffn_norm.weight";
-    pub(crate) const GATE: &str = "ffn_gate.weight";
-    pub(crate) const UP: &str = "ffn_up.weight";
-    pub(crate) const DOWN: &str = "ffn_down.weight";
-    pub(crate) const MLP_POST_NORM: &str = "post_ffw_norm.weight";
+    /// As the format calls it.
+    pub const ATTENTION_NORM: &str = "attn_norm.weight";
+    /// As the format calls it.
+    pub const QUERY: &str = "attn_q.weight";
+    /// As the format calls it.
+    pub const QUERY_BIAS: &str = "attn_q.bias";
+    /// As the format calls it.
+    pub const KEY: &str = "attn_k.weight";
+    /// As the format calls it.
+    pub const KEY_BIAS: &str = "attn_k.bias";
+    /// As the format calls it.
+    pub const VALUE: &str = "attn_v.weight";
+    /// As the format calls it.
+    pub const VALUE_BIAS: &str = "attn_v.bias";
+    /// As the format calls it.
+    pub const ATTENTION_OUTPUT: &str = "attn_output.weight";
+    /// As the format calls it.
+    pub const ATTENTION_OUTPUT_BIAS: &str = "attn_output.bias";
+    /// As the format calls it.
+    pub const QUERY_NORM: &str = "attn_q_norm.weight";
+    /// As the format calls it.
+    pub const KEY_NORM: &str = "attn_k_norm.weight";
+    /// As the format calls it.
+    pub const ATTENTION_POST_NORM: &str = "post_attention_norm.weight";
+    /// As the format calls it.
+    pub const MLP_NORM: &str = "ffn_norm.weight";
+    /// As the format calls it.
+    pub const GATE: &str = "ffn_gate.weight";
+    /// As the format calls it.
+    pub const UP: &str = "ffn_up.weight";
+    /// As the format calls it.
+    pub const DOWN: &str = "ffn_down.weight";
+    /// As the format calls it.
+    pub const MLP_POST_NORM: &str = "post_ffw_norm.weight";
 
     /// The name of a part of a layer.
     pub fn layer(index: usize, part: &str) -> String {
@@ -121,7 +138,7 @@ fn mlp_parts(mlp: &Mlp, width: usize) -> Vec<(&'static str, usize, usize)> {
 }
 
 /// The tensor of that name and shape.
-pub(crate) fn find<'a>(
+pub fn find<'a>(
     source: &'a dyn TensorSource,
     wanted: &ExpectedTensor,
 ) -> Result<&'a TensorInfo, ModelError> {
