@@ -27,6 +27,7 @@ __all__ = [
     "fingerprint_quality",
     "header_names",
     "mask_personal",
+    "gpu_info",
     "perplexity",
     "reasons",
     "repeat_decision",
@@ -45,6 +46,12 @@ def build_info() -> dict[str, str]:
     """Facts about this build and machine.
 
     Keys: version, profile, revision, isa, isa_available, features, numerics_version.
+    """
+
+def gpu_info() -> dict[str, str]:
+    """What GPU there is.
+
+    Keys: found (`yes` or `no`); name, capability, memory_bytes, or reason.
     """
 
 # --- errors -----------------------------------------------------------------------------------------------
@@ -173,6 +180,7 @@ class Engine:
         queue_limit: int = 64,
         chunk_tokens: int = 256,
         drafting: str = "auto",
+        device: str = "cpu",
         progress: Callable[[int, int], object] | None = None,
     ) -> Engine:
         """Read a GGUF file and start the engine thread.
@@ -186,15 +194,19 @@ class Engine:
             chunk_tokens: Most prompt tokens computed in one step, 1 to 256; answers do not depend on it.
             drafting: `off`, `auto` or `always`: whether tokens are guessed, to verify several in one step;
                 answers do not depend on it. `auto` guesses as far as it pays.
+            device: `cpu`; `cuda`, the first GPU; or `auto`, a GPU if one can be used.
             progress: Called with bytes done and in all, at most twenty times a second. What it raises is
                 raised after the load.
         """
+
+    def device(self) -> tuple[str, str | None]:
+        """`cpu` or the GPU's name, and why it is not a GPU if one would have been taken."""
 
     def info(self) -> dict[str, str | int | bool]:
         """Facts of the loaded model. The first call sums the file.
 
         Keys: name, architecture, quantization, file_sha256, file_bytes, vocabulary, context_tokens, threads,
-        isa, numerics_version, layers, has_chat_template, kv_bytes.
+        isa, device, numerics_version, layers, has_chat_template, kv_bytes.
         """
 
     def encode(self, text: str) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from zlrs.kept import Fit
     from zlrs.native import NativeEngine, NativeGeneration
     from zlrs.results import Completion
+
+_LOGGER = logging.getLogger(__name__)
 
 DEFAULT_MAX_TOKENS = 256
 DEFAULT_QUEUE_LIMIT = 64
@@ -92,6 +95,7 @@ class Engine:
         kv_bytes: int | None = None,
         queue_limit: int = DEFAULT_QUEUE_LIMIT,
         drafting: Literal["off", "auto", "always"] = "auto",
+        device: Literal["auto", "cpu", "cuda"] = "auto",
         progress: bool | Callable[[int, int], None] = True,
     ) -> Self:
         """Load a model; a known name that is not on disk yet is fetched first.
@@ -104,6 +108,8 @@ class Engine:
             queue_limit: Requests that may wait; one more is refused with `overloaded_error`.
             drafting: Whether tokens are guessed, to verify several in one step: never, as far as it pays, or
                 always. Answers do not depend on it.
+            device: Where to compute: on a GPU if one can be used (a line in the log says why not), on the
+                processor, or on a GPU and nowhere else.
             progress: A bar on a terminal and plain lines elsewhere, nothing, or your own function of
                 (bytes done, bytes in all).
 
@@ -113,7 +119,7 @@ class Engine:
         """
         path = resolve(os.fspath(name_or_path))
         name = _served_name(os.fspath(name_or_path), path)
-        load = partial(_load_core, path, threads, context_tokens, kv_bytes, queue_limit, drafting)
+        load = partial(_load_core, path, threads, context_tokens, kv_bytes, queue_limit, drafting, device)
         if callable(progress):
             return cls(load(progress), name=name)
         if not progress:
@@ -354,20 +360,26 @@ def _load_core(
     kv_bytes: int | None,
     queue_limit: int,
     drafting: str,
+    device: str,
     progress: Callable[[int, int], None] | None,
 ) -> NativeEngine:
     try:
-        return _core.Engine.load(
+        core = _core.Engine.load(
             os.fspath(path),
             threads=threads,
             context_tokens=context_tokens,
             kv_bytes=kv_bytes,
             queue_limit=queue_limit,
             drafting=drafting,
+            device=device,
             progress=progress,
         )
     except _core.CoreError as error:
         reraise(error)
+    note = core.device()[1]
+    if note is not None:
+        _LOGGER.info("computing on the processor: %s", note)
+    return core
 
 
 def _served_name(given: str, path: Path) -> str:

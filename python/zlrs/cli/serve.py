@@ -31,6 +31,7 @@ SIGTERM or Ctrl-C lets running answers finish; a second one ends at once.
 FLAGS = {
     "model": "engine.model",
     "threads": "engine.threads",
+    "device": "engine.device",
     "context_tokens": "engine.context_tokens",
     "kv_bytes": "engine.kv_bytes",
     "host": "server.host",
@@ -56,6 +57,7 @@ def _parser() -> Parser:
     add("--host", help="address to listen on (127.0.0.1); beyond loopback needs --keys-file")
     add("--port", type=int, help="port (8080); 0 takes a free one")
     add("--threads", type=int, metavar="N", help="worker threads (the cores this process has)")
+    add("--device", choices=["auto", "cpu", "cuda"], help="where to compute (a GPU if one can be used)")
     add("--context-tokens", type=int, metavar="N", help="longest prompt plus answer (the model's own window)")
     add("--kv-bytes", type=int, metavar="N", help="hard limit of the KV memory")
     add("--keys-file", metavar="FILE", help="one API key a line; then every request needs one")
@@ -115,6 +117,7 @@ def _load(model: str, config: Config, progress: Callable[[int, int], None]) -> E
             context_tokens=config.engine.context_tokens,
             kv_bytes=config.engine.kv_bytes,
             drafting=config.engine.drafting,
+            device=config.engine.device,
             queue_limit=config.server.queue_limit,
             progress=report,
         )

@@ -42,6 +42,7 @@ OWN = (
     Verb("config", "check and show the configuration", _own("zlrs.cli.config")),
     Verb("graph", "look at, check and clear a decision graph", _own("zlrs.cli.graph")),
     Verb("audit", "check and read the audit log of a decision graph", _own("zlrs.cli.audit")),
+    Verb("doctor", "check what this machine has for zlrs", _own("zlrs.cli.doctor")),
     Verb("build-info", "print what this build is", _own("zlrs.cli.build_info")),
     Verb("version", "print the version", _own("zlrs.cli.version")),
 )

@@ -45,6 +45,10 @@ class EngineSettings(Section, frozen=True):
         Literal["off", "auto", "always"],
         Meta(description="guess tokens, to verify several in one step: never, as far as it pays, always"),
     ] = "auto"
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"],
+        Meta(description="where the model is computed: on a GPU if one can be used, on the processor, on a GPU"),
+    ] = "auto"
 
 
 class ServerSettings(Section, frozen=True):

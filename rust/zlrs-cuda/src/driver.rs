@@ -79,7 +79,11 @@ fn first_device() -> Result<(sys::CUdevice, GpuFacts), CudaError> {
     };
     let name = result::device::get_name(device).map_err(failed("cuDeviceGetName"))?;
     if major < LEAST_CAPABILITY {
-        return Err(CudaError::Unsupported { name, capability: (major, minor), least: (LEAST_CAPABILITY, 0) });
+        return Err(CudaError::Unsupported {
+            name,
+            capability: (major, minor),
+            least: (LEAST_CAPABILITY, 0),
+        });
     }
     Ok((device, GpuFacts { name, capability: (major, minor), memory_bytes }))
 }
@@ -114,7 +118,8 @@ impl Gpu {
     pub fn open() -> Result<Self, CudaError> {
         let (device, facts) = first_device()?;
         // SAFETY: the device comes from the driver.
-        let context = unsafe { result::primary_ctx::retain(device) }.map_err(failed("cuDevicePrimaryCtxRetain"))?;
+        let context =
+            unsafe { result::primary_ctx::retain(device) }.map_err(failed("cuDevicePrimaryCtxRetain"))?;
         let mut gpu = Self {
             device,
             context,
@@ -129,14 +134,11 @@ impl Gpu {
         gpu.stream = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(failed("cuStreamCreate"))?;
         // SAFETY: the memory is only written and read through the driver and as bytes.
-        let staging =
-            unsafe { result::malloc_host(STAGING_BYTES, 0) }.map_err(failed("cuMemHostAlloc"))?;
+        let staging = unsafe { result::malloc_host(STAGING_BYTES, 0) }.map_err(failed("cuMemHostAlloc"))?;
         gpu.staging = Mutex::new(Staging { memory: staging.cast(), in_flight: false });
         for ptx in MODULES {
-            let text = CString::new(ptx).map_err(|error| CudaError::Driver {
-                call: "cuModuleLoadData",
-                what: error.to_string(),
-            })?;
+            let text = CString::new(ptx)
+                .map_err(|error| CudaError::Driver { call: "cuModuleLoadData", what: error.to_string() })?;
             // SAFETY: PTX as text that ends in a zero byte.
             let module = unsafe { result::module::load_data(text.as_ptr().cast()) };
             gpu.modules.push(module.map_err(failed("cuModuleLoadData"))?);
@@ -222,7 +224,8 @@ impl Device for Gpu {
         let mut staging = self.staging.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if bytes.len() > STAGING_BYTES {
             // SAFETY: the bytes live until the wait below.
-            unsafe { result::memcpy_htod_async(to.0, bytes, self.stream) }.map_err(failed("cuMemcpyHtoDAsync"))?;
+            unsafe { result::memcpy_htod_async(to.0, bytes, self.stream) }
+                .map_err(failed("cuMemcpyHtoDAsync"))?;
             return self.wait(&mut staging);
         }
         if staging.in_flight {

@@ -32,6 +32,14 @@ pub enum CudaError {
         /// Its name.
         name: &'static str,
     },
+    /// A kernel that does not compute on this device what it computes elsewhere.
+    #[error(
+        "{kernel} gives other bits on this device than its reference; update the driver, or use device = \"cpu\""
+    )]
+    SelfTest {
+        /// The kernel.
+        kernel: &'static str,
+    },
     /// Weights that no kernel reads.
     #[error("weights cannot be laid out for the device: {what}")]
     Weights {

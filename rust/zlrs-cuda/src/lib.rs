@@ -6,19 +6,23 @@
 
 #![expect(unsafe_code, reason = "kernels are launched with raw addresses")]
 
+mod accelerator;
 mod backend;
 mod device;
 mod driver;
 mod error;
 mod planes;
 mod queue;
+mod self_test;
 mod sizes;
 mod weights;
 
+pub use accelerator::Cuda;
 pub use backend::CudaBackend;
 pub use device::{Address, Argument, Device, Launch};
 pub use driver::{Gpu, GpuFacts, probe};
 pub use error::CudaError;
 pub use planes::{Planes, UNIT};
+pub use self_test::self_test;
 pub use sizes::attention_shared_bytes;
 pub use weights::LoadError;

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use zlrs_engine::backend::BackendError;
 use zlrs_kernels::{TensorType, naive};
 use zlrs_model::ModelError;
 use zlrs_model::decoder::{Attention, Decoder, ExpectedTensor, Mlp, find, names};
@@ -28,12 +27,6 @@ pub enum LoadError {
     /// A size or an angle that cannot be.
     #[error(transparent)]
     Kernel(#[from] zlrs_kernels::KernelError),
-}
-
-impl From<CudaError> for BackendError {
-    fn from(error: CudaError) -> Self {
-        Self::Device(Box::new(error))
-    }
 }
 
 /// A matrix: the planes of `cuda/kernels/weights.cuh`, or the file's bytes in the first of them for

@@ -7,7 +7,7 @@ mod support;
 use std::io::Write;
 
 use support::{Host, Order, Random, assert_bits};
-use zlrs_cuda::{CudaBackend, CudaError, LoadError};
+use zlrs_cuda::{CudaBackend, CudaError, LoadError, self_test};
 use zlrs_engine::backend::{Backend, BackendError};
 use zlrs_engine::cpu::CpuBackend;
 use zlrs_engine::plan::{Plan, Row};
@@ -197,4 +197,13 @@ fn a_step_like_one_before_allocates_nothing_on_the_device() {
     step(4);
     step(8);
     assert_eq!(allocations.load(std::sync::atomic::Ordering::Relaxed), before);
+}
+
+#[test]
+fn the_self_test_passes_here_and_sees_a_kernel_that_is_off() {
+    self_test(Host::new(Order::Shuffled)).unwrap();
+    for kernel in ["gemv_q4_k_4", "rms_norm", "attention_merge"] {
+        let host = Host { off: Some(kernel), ..Host::new(Order::Ascending) };
+        assert!(matches!(self_test(host), Err(CudaError::SelfTest { .. })), "{kernel}");
+    }
 }

@@ -16,6 +16,9 @@ pub enum BackendError {
     /// A kernel refused or failed.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    /// The device's memory does not hold what is asked of it.
+    #[error(transparent)]
+    DeviceFull(Box<dyn std::error::Error + Send + Sync>),
     /// The device refused or failed.
     #[error(transparent)]
     Device(Box<dyn std::error::Error + Send + Sync>),
@@ -25,6 +28,25 @@ pub enum BackendError {
         /// What is wrong with it.
         what: String,
     },
+}
+
+/// A device that can compute a model instead of the processor.
+pub trait Accelerator: Sync {
+    /// What it is called.
+    fn name(&self) -> String;
+
+    /// Puts the weights of `source` and the KV memory on the device; `progress(done, total)` is told bytes of weights.
+    ///
+    /// # Errors
+    /// [`BackendError::DeviceFull`] and [`BackendError::Device`], the latter also for what is wrong with the source.
+    fn open(
+        &self,
+        decoder: &Decoder,
+        source: &dyn TensorSource,
+        context_tokens: usize,
+        blocks: usize,
+        progress: &dyn Fn(u64, u64),
+    ) -> Result<Box<dyn Backend>, BackendError>;
 }
 
 /// Sizes of the loaded model that the engine plans with.

@@ -29,6 +29,22 @@ pub enum EngineError {
         /// Its range, and what to do.
         allowed: String,
     },
+    /// The accelerator that was asked for cannot be used.
+    #[error("{name} cannot be used: {message}; load with device = \"auto\" or \"cpu\"")]
+    Device {
+        /// What it is called.
+        name: String,
+        /// Why not.
+        message: String,
+    },
+    /// The model does not fit the accelerator's memory.
+    #[error("{name} does not hold the model: {message}")]
+    DeviceFull {
+        /// What it is called.
+        name: String,
+        /// What did not fit.
+        message: String,
+    },
     /// The KV memory cannot be made, or has no free block.
     #[error(transparent)]
     Arena(#[from] ArenaError),
@@ -175,9 +191,10 @@ impl EngineError {
     pub fn catalogue_type(&self) -> &'static str {
         match self {
             Self::Model(error) => model_type(error),
-            Self::Kernel(_) | Self::Option { .. } | Self::Arena(ArenaError::TooSmall { .. }) => {
-                "configuration_error"
-            }
+            Self::Kernel(_)
+            | Self::Option { .. }
+            | Self::Device { .. }
+            | Self::Arena(ArenaError::TooSmall { .. }) => "configuration_error",
             Self::Stop(_)
             | Self::EmptyPrompt
             | Self::NoTokens
@@ -188,7 +205,10 @@ impl EngineError {
             | Self::Sampling(SamplingError::Parameter { .. } | SamplingError::UnknownToken { .. }) => {
                 "invalid_request_error"
             }
-            Self::ContextOverflow { .. } | Self::Arena(_) | Self::StateTooLarge { .. } => "context_overflow",
+            Self::DeviceFull { .. }
+            | Self::ContextOverflow { .. }
+            | Self::Arena(_)
+            | Self::StateTooLarge { .. } => "context_overflow",
             Self::StateCorrupt { .. } => "kv_corrupt",
             Self::StateMissing { .. } => "session_expired",
             Self::StateForbidden { .. } => "session_forbidden",

@@ -23,7 +23,7 @@ pub mod text;
 pub mod vocabulary;
 
 pub use draft::Drafting;
-pub use engine::{DEFAULT_KV_BYTES_LIMIT, Engine, Facts, LoadOptions};
+pub use engine::{DEFAULT_KV_BYTES_LIMIT, DeviceChoice, Engine, Facts, LoadOptions};
 pub use error::EngineError;
 pub use prefix::{Pin, Tenant};
 pub use scheduler::{

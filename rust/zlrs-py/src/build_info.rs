@@ -18,7 +18,7 @@ pub fn build_info() -> BTreeMap<&'static str, String> {
         ("revision", env!("ZLRS_REVISION").to_owned()),
         ("isa", selected),
         ("isa_available", available.join(",")),
-        ("features", "cpu".to_owned()),
+        ("features", "cpu,cuda".to_owned()),
         ("numerics_version", NUMERICS_VERSION.to_string()),
     ])
 }

@@ -11,6 +11,7 @@ use zlrs_engine::sampling::Sampling;
 use zlrs_engine::session::State;
 use zlrs_engine::{Drafting, Engine, LoadOptions, Message, Priority, Request};
 
+use crate::device::DeviceSetting;
 use crate::error::{core_error, detached, to_python};
 use crate::generation::PyGeneration;
 use crate::session::{PyPin, RestoredState, key_of, tenant_of};
@@ -22,13 +23,15 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 #[pyclass(frozen, name = "Engine", module = "zlrs._core")]
 pub struct PyEngine {
     engine: Engine,
+    /// Why a GPU that would have been taken was not found.
+    device_note: Option<String>,
 }
 
 #[pymethods]
 impl PyEngine {
     /// Reads a GGUF file and starts the engine thread. `progress` is called with bytes done and in all.
     #[staticmethod]
-    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", progress=None))]
+    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", device="cpu", progress=None))]
     #[expect(clippy::too_many_arguments, reason = "the options of a load, by name only")]
     fn load(
         py: Python<'_>,
@@ -39,12 +42,16 @@ impl PyEngine {
         queue_limit: usize,
         chunk_tokens: usize,
         drafting: &str,
+        device: &str,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let drafting = Drafting::from_name(drafting).ok_or_else(|| {
             let message = format!("drafting is {drafting:?}; allowed: off, auto, always");
             core_error(py, "configuration_error", &message)
         })?;
+        let device = py
+            .detach(|| DeviceSetting::find(device))
+            .map_err(|message| core_error(py, "configuration_error", &message))?;
         let reporter = progress.map(Reporter::new);
         let engine = detached(py, || {
             let progress = |done, total| {
@@ -59,6 +66,7 @@ impl PyEngine {
                 queue_limit,
                 chunk_tokens,
                 drafting,
+                device: device.choice(),
                 progress: &progress,
                 ..LoadOptions::default()
             };
@@ -66,8 +74,15 @@ impl PyEngine {
         })?;
         match reporter.and_then(Reporter::into_error) {
             Some(error) => Err(error),
-            None => Ok(Self { engine }),
+            None => Ok(Self { engine, device_note: device.note }),
         }
+    }
+
+    /// `cpu` or the GPU's name, and why it is not a GPU if one would have been taken.
+    fn device(&self) -> (String, Option<String>) {
+        let facts = self.engine.facts();
+        let note = facts.device_note.clone().or_else(|| self.device_note.clone());
+        (facts.device.clone(), note)
     }
 
     /// Facts of the loaded model. The first call sums the file.
@@ -85,6 +100,7 @@ impl PyEngine {
         info.set_item("context_tokens", facts.context_tokens)?;
         info.set_item("threads", facts.threads)?;
         info.set_item("isa", facts.isa)?;
+        info.set_item("device", &facts.device)?;
         info.set_item("numerics_version", zlrs_kernels::NUMERICS_VERSION)?;
         info.set_item("layers", facts.layers)?;
         info.set_item("has_chat_template", self.engine.has_chat_template())?;

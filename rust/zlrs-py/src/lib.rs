@@ -3,6 +3,7 @@
 
 mod audit;
 mod build_info;
+mod device;
 mod engine;
 mod error;
 mod fingerprint;
@@ -27,6 +28,8 @@ mod _core {
     use super::audit::verify_audit;
     #[pymodule_export]
     use super::build_info::build_info;
+    #[pymodule_export]
+    use super::device::gpu_info;
     #[pymodule_export]
     use super::engine::PyEngine;
     #[pymodule_export]

@@ -106,7 +106,7 @@ impl<D: Device> CudaBackend<D> {
         let (Layers::All, Heads::All, Blocks::All) = (plan.layers, plan.heads, plan.blocks) else {
             return Err(BackendError::Plan { what: "this device computes whole layers only".to_owned() });
         };
-        let (KvPrecision::F16, Drafts::None) = (plan.kv_precision, plan.drafts) else {
+        let (KvPrecision::F16, Drafts::None | Drafts::Chain) = (plan.kv_precision, plan.drafts) else {
             return Err(BackendError::Plan { what: "this device stores keys and values as f16".to_owned() });
         };
         let refuse = |what: String| Err(BackendError::Plan { what });

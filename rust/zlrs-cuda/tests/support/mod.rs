@@ -33,6 +33,8 @@ pub struct Host {
     pub order: Order,
     /// Calls of `allocate` so far.
     pub allocations: Arc<AtomicUsize>,
+    /// A kernel that does nothing here.
+    pub off: Option<&'static str>,
     /// Bytes that may still be allocated.
     room: usize,
     memory: Vec<Vec<u128>>,
@@ -40,7 +42,7 @@ pub struct Host {
 
 impl Host {
     pub fn new(order: Order) -> Self {
-        Self { order, allocations: Arc::default(), room: usize::MAX, memory: Vec::new() }
+        Self { order, allocations: Arc::default(), off: None, room: usize::MAX, memory: Vec::new() }
     }
 
     /// Memory that is full after so many bytes.
@@ -169,6 +171,9 @@ impl Device for Host {
     }
 
     unsafe fn launch(&mut self, launch: &Launch<'_>) -> Result<(), CudaError> {
+        if self.off == Some(launch.kernel) {
+            return Ok(());
+        }
         let mut words: Vec<u64> = launch
             .arguments
             .iter()

@@ -28,6 +28,10 @@ pub struct Facts {
     pub isa: &'static str,
     /// Layers of the model.
     pub layers: usize,
+    /// `cpu`, or the accelerator's name.
+    pub device: String,
+    /// Why an accelerator that was preferred is not used.
+    pub device_note: Option<String>,
 }
 
 impl Facts {
@@ -55,6 +59,8 @@ impl Facts {
             threads,
             isa: isa.name(),
             layers: decoder.layers.len(),
+            device: "cpu".to_owned(),
+            device_note: None,
         }
     }
 }

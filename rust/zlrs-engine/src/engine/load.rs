@@ -13,6 +13,7 @@ use zlrs_model::weights::Weights;
 
 use super::{Engine, Facts};
 use crate::EngineError;
+use crate::backend::{Accelerator, Backend, BackendError};
 use crate::cpu::{CpuBackend, kv_layout};
 use crate::draft::Drafting;
 use crate::kv::BLOCK_TOKENS;
@@ -22,6 +23,18 @@ use crate::scheduler::{RUNNING_LIMIT, Scheduler, SchedulerOptions};
 /// Most bytes of KV memory an engine takes when the caller names neither context nor bytes: models with very
 /// long windows then get a shorter one.
 pub const DEFAULT_KV_BYTES_LIMIT: usize = 4 << 30;
+
+/// Where a model is computed.
+#[derive(Clone, Copy, Default)]
+pub enum DeviceChoice<'a> {
+    /// On the processor.
+    #[default]
+    Processor,
+    /// On the accelerator if it can be used, else on the processor; [`Facts::device_note`] then says why.
+    Prefer(&'a dyn Accelerator),
+    /// On the accelerator, or not at all.
+    Require(&'a dyn Accelerator),
+}
 
 /// How to load. The default suits one engine that has the machine to itself.
 pub struct LoadOptions<'progress> {
@@ -40,6 +53,8 @@ pub struct LoadOptions<'progress> {
     /// Whether tokens are guessed, to verify several in one step; answers do not depend on it. By default as
     /// far as it pays.
     pub drafting: Drafting,
+    /// Where the model is computed.
+    pub device: DeviceChoice<'progress>,
     /// The instruction set; by default what `ZLRS_ISA` says, or the best there is.
     pub isa: Option<Isa>,
     /// Told bytes of weights read and in all, from any worker.
@@ -55,6 +70,7 @@ impl Default for LoadOptions<'_> {
             queue_limit: 64,
             chunk_tokens: CHUNK_ROWS,
             drafting: Drafting::Auto,
+            device: DeviceChoice::Processor,
             isa: None,
             progress: &|_, _| {},
         }
@@ -93,11 +109,16 @@ impl Engine {
         let decoder = Decoder::from_metadata(metadata, &file)?;
         let block_bytes = kv_layout(&decoder)?.block_bytes();
         let sizes = sizes(decoder.context_length, block_bytes, options)?;
-        let pool = Pool::new(threads)?;
-        let weights = Weights::load(&decoder, &file, isa, &pool, options.progress)?;
+        let mut facts = Facts::new(&file, &decoder, isa, threads, sizes.context_tokens);
+        let backend = match on_device(options, &decoder, &file, sizes, &mut facts)? {
+            Some(backend) => backend,
+            None => {
+                let pool = Pool::new(threads)?;
+                let weights = Weights::load(&decoder, &file, isa, &pool, options.progress)?;
+                Box::new(CpuBackend::new(decoder, weights, isa, pool, sizes.context_tokens, sizes.blocks)?)
+            }
+        };
         file.check_unchanged()?;
-        let facts = Facts::new(&file, &decoder, isa, threads, sizes.context_tokens);
-        let backend = CpuBackend::new(decoder, weights, isa, pool, sizes.context_tokens, sizes.blocks)?;
         let planner = ExactPlanner {
             // A step has room for a token of everyone who is being answered.
             chunk_rows: chunk_rows.max(RUNNING_LIMIT),
@@ -106,8 +127,38 @@ impl Engine {
         let planner = Box::new(planner);
         let drafting = options.drafting;
         let options = SchedulerOptions { queue_limit, planner, drafting, ..SchedulerOptions::default() };
-        let scheduler = Scheduler::start(Box::new(backend), tokenizer.clone(), options)?;
+        let scheduler = Scheduler::start(backend, tokenizer.clone(), options)?;
         Ok(Self { scheduler, tokenizer, template, facts, file, identity: OnceLock::new() })
+    }
+}
+
+/// The model on the accelerator of the options, if one is named and can be used.
+fn on_device(
+    options: &LoadOptions<'_>,
+    decoder: &Decoder,
+    file: &File,
+    sizes: Sizes,
+    facts: &mut Facts,
+) -> Result<Option<Box<dyn Backend>>, EngineError> {
+    let (accelerator, required) = match options.device {
+        DeviceChoice::Processor => return Ok(None),
+        DeviceChoice::Prefer(accelerator) => (accelerator, false),
+        DeviceChoice::Require(accelerator) => (accelerator, true),
+    };
+    let name = accelerator.name();
+    match accelerator.open(decoder, file, sizes.context_tokens, sizes.blocks, &options.progress) {
+        Ok(backend) => {
+            facts.device = name;
+            Ok(Some(backend))
+        }
+        Err(BackendError::DeviceFull(error)) if required => {
+            Err(EngineError::DeviceFull { name, message: error.to_string() })
+        }
+        Err(error) if required => Err(EngineError::Device { name, message: error.to_string() }),
+        Err(error) => {
+            facts.device_note = Some(format!("{name} is not used: {error}"));
+            Ok(None)
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use zlrs_model::template::{ChatTemplate, Message, RenderOptions};
 use zlrs_model::tokenizer::{Segment, Tokenizer};
 
 pub use facts::Facts;
-pub use load::{DEFAULT_KV_BYTES_LIMIT, LoadOptions};
+pub use load::{DEFAULT_KV_BYTES_LIMIT, DeviceChoice, LoadOptions};
 
 use crate::backend::Shape;
 use crate::prefix::{Pin, Tenant};
