@@ -6,7 +6,7 @@ TEST_MODEL := smollm2-135m-instruct-q4_1
 DEMO_MODEL ?= qwen2.5-coder-0.5b-instruct-q4_k_m
 BENCH_MODELS = smollm2-135m-instruct-q4_1 $(DEMO_MODEL) qwen2.5-coder-1.5b-instruct-q4_k_m gemma-3-270m-q4_k_m
 
-.PHONY: help setup run test test-rust test-python lint format bench bench-proxy bench-graph bench-engine bench-quality bench-serve bench-sessions docs wheel exactness conformance clean
+.PHONY: help setup run test test-rust test-python lint format bench bench-proxy bench-graph bench-engine bench-quality bench-serve bench-sessions docs wheel exactness conformance kernels-sanitized ptx ptx-check device-check clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | column -t -s '|'
@@ -85,6 +85,22 @@ exactness: setup  ## The long suites of exactness (tier T2)
 conformance: setup  ## The long suites of the two protocols (tier T2)
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)
 	@$(BIN)/python -m pytest -q -m t2 tests/conformance tests/faults
+	@$(MAKE) --no-print-directory kernels-sanitized ptx-check
+
+# The sanitizer's run time must be the first library of the process that opens the kernels.
+kernels-sanitized:  ## The CUDA kernels on the host under AddressSanitizer and UBSan
+	@ZLRS_SHIM_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="env LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so)" \
+	cargo test --release --locked --quiet -p zlrs-cuda
+
+ptx:  ## Compile the CUDA kernels to cuda/ptx (the compiler comes from the package index)
+	@$(PYTHON) scripts/compile_ptx.py
+
+ptx-check:  ## cuda/ptx is what the kernels compile to, and assembles for every capability
+	@$(PYTHON) scripts/compile_ptx.py --check
+
+device-check: setup  ## What the GPU does: kernels, exactness, speed, as JSON (minutes; says so where there is none)
+	@$(BIN)/python scripts/device_check.py
 	@cargo test --release --locked --quiet -p zlrs-store -- --ignored
 
 clean:  ## Remove everything that was built here

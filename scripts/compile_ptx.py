@@ -89,7 +89,9 @@ def assemble(tools: Path, files: list[Path]) -> None:
 def main() -> None:
     """Compile, or check."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare with the committed files instead of writing")
+    parser.add_argument(
+        "--check", action="store_true", help="compare with the committed files instead of writing"
+    )
     check = parser.parse_args().check
     tools = toolkit()
     with tempfile.TemporaryDirectory() as temporary:
@@ -102,10 +104,14 @@ def main() -> None:
             committed = {path.name: path.read_bytes() for path in PTX.glob("*.ptx")}
             compiled = {path.name: path.read_bytes() for path in files}
             differing = sorted(
-                name for name in committed.keys() | compiled.keys() if committed.get(name) != compiled.get(name)
+                name
+                for name in committed.keys() | compiled.keys()
+                if committed.get(name) != compiled.get(name)
             )
             if differing:
-                fail(f"cuda/ptx is not what cuda/kernels compiles to ({', '.join(differing)}); run `make ptx`")
+                fail(
+                    f"cuda/ptx is not what cuda/kernels compiles to ({', '.join(differing)}); run `make ptx`"
+                )
             print(f"compile_ptx: {len(files)} files are what the kernels compile to")
             return
         PTX.mkdir(exist_ok=True)

@@ -28,6 +28,7 @@ __all__ = [
     "header_names",
     "mask_personal",
     "gpu_info",
+    "gpu_self_test",
     "perplexity",
     "reasons",
     "repeat_decision",
@@ -52,6 +53,13 @@ def gpu_info() -> dict[str, str]:
     """What GPU there is.
 
     Keys: found (`yes` or `no`); name, capability, memory_bytes, or reason.
+    """
+
+def gpu_self_test() -> None:
+    """Run the kernels on the GPU against their references.
+
+    Raises:
+        CoreError: There is no GPU, or a kernel gives other bits.
     """
 
 # --- errors -----------------------------------------------------------------------------------------------

@@ -47,7 +47,9 @@ class EngineSettings(Section, frozen=True):
     ] = "auto"
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
-        Meta(description="where the model is computed: on a GPU if one can be used, on the processor, on a GPU"),
+        Meta(
+            description="where the model is computed: on a GPU if one can be used, on the processor, on a GPU"
+        ),
     ] = "auto"
 
 

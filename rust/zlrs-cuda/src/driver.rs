@@ -10,6 +10,10 @@ use std::sync::Mutex;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
+use cudarc::driver::sys::CUdevice_attribute::{
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
+};
 
 use crate::{Address, Argument, CudaError, Device, Launch};
 
@@ -65,10 +69,6 @@ fn first_device() -> Result<(sys::CUdevice, GpuFacts), CudaError> {
         return Err(CudaError::NoDriver { what: "a CUDA driver, but no GPU".to_owned() });
     }
     let device = result::device::get(0).map_err(failed("cuDeviceGet"))?;
-    use sys::CUdevice_attribute::{
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
-    };
     // SAFETY: the device comes from the driver.
     let (major, minor, memory_bytes) = unsafe {
         (

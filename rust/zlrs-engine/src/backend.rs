@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use zlrs_kernels::{KernelError, Pool};
+use zlrs_model::decoder::Decoder;
+use zlrs_model::source::TensorSource;
 
 use crate::plan::Plan;
 

@@ -6,6 +6,8 @@ use pyo3::prelude::*;
 use zlrs_cuda::Cuda;
 use zlrs_engine::DeviceChoice;
 
+use crate::error::core_error;
+
 /// A device setting with what was found of it.
 pub struct DeviceSetting {
     found: Option<Cuda>,
@@ -57,4 +59,11 @@ pub fn gpu_info(py: Python<'_>) -> BTreeMap<&'static str, String> {
         }
         Err(error) => BTreeMap::from([("found", "no".to_owned()), ("reason", error.to_string())]),
     }
+}
+
+/// Runs the kernels on the GPU against their references, as every load on a GPU does; an error says which differs.
+#[pyfunction]
+pub fn gpu_self_test(py: Python<'_>) -> PyResult<()> {
+    let tested = py.detach(|| zlrs_cuda::Gpu::open().and_then(zlrs_cuda::self_test).map(drop));
+    tested.map_err(|error| core_error(py, "configuration_error", &error.to_string()))
 }

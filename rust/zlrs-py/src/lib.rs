@@ -29,7 +29,7 @@ mod _core {
     #[pymodule_export]
     use super::build_info::build_info;
     #[pymodule_export]
-    use super::device::gpu_info;
+    use super::device::{gpu_info, gpu_self_test};
     #[pymodule_export]
     use super::engine::PyEngine;
     #[pymodule_export]

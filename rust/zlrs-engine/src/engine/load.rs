@@ -90,7 +90,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::Model`] for the file, [`EngineError::Option`] for an option out of range,
-    /// [`EngineError::Arena`] for a KV memory without a block, [`EngineError::Kernel`] for the machine.
+    /// [`EngineError::Arena`] for a KV memory without a block, [`EngineError::Kernel`] for the machine,
+    /// [`EngineError::Device`] and [`EngineError::DeviceFull`] for a required accelerator.
     pub fn load(path: &Path, options: &LoadOptions<'_>) -> Result<Self, EngineError> {
         let isa = options.isa.map_or_else(Isa::select, Isa::checked)?;
         let threads = match options.threads {
@@ -110,13 +111,13 @@ impl Engine {
         let block_bytes = kv_layout(&decoder)?.block_bytes();
         let sizes = sizes(decoder.context_length, block_bytes, options)?;
         let mut facts = Facts::new(&file, &decoder, isa, threads, sizes.context_tokens);
-        let backend = match on_device(options, &decoder, &file, sizes, &mut facts)? {
-            Some(backend) => backend,
-            None => {
-                let pool = Pool::new(threads)?;
-                let weights = Weights::load(&decoder, &file, isa, &pool, options.progress)?;
-                Box::new(CpuBackend::new(decoder, weights, isa, pool, sizes.context_tokens, sizes.blocks)?)
-            }
+        let on_device = on_device(options, &decoder, &file, sizes, &mut facts)?;
+        let backend: Box<dyn Backend> = if let Some(backend) = on_device {
+            backend
+        } else {
+            let pool = Pool::new(threads)?;
+            let weights = Weights::load(&decoder, &file, isa, &pool, options.progress)?;
+            Box::new(CpuBackend::new(decoder, weights, isa, pool, sizes.context_tokens, sizes.blocks)?)
         };
         file.check_unchanged()?;
         let planner = ExactPlanner {

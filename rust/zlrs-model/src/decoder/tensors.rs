@@ -16,39 +16,39 @@ pub mod names {
     pub const OUTPUT: &str = "output.weight";
     /// Factors by which rotary frequencies are divided.
     pub const ROPE_FREQUENCIES: &str = "rope_freqs.weight";
-    /// As the format calls it.
+    /// The norm of attention's input.
     pub const ATTENTION_NORM: &str = "attn_norm.weight";
-    /// As the format calls it.
+    /// Makes queries.
     pub const QUERY: &str = "attn_q.weight";
-    /// As the format calls it.
+    /// Added to them.
     pub const QUERY_BIAS: &str = "attn_q.bias";
-    /// As the format calls it.
+    /// Makes keys.
     pub const KEY: &str = "attn_k.weight";
-    /// As the format calls it.
+    /// Added to them.
     pub const KEY_BIAS: &str = "attn_k.bias";
-    /// As the format calls it.
+    /// Makes values.
     pub const VALUE: &str = "attn_v.weight";
-    /// As the format calls it.
+    /// Added to them.
     pub const VALUE_BIAS: &str = "attn_v.bias";
-    /// As the format calls it.
+    /// Brings the heads' results together.
     pub const ATTENTION_OUTPUT: &str = "attn_output.weight";
-    /// As the format calls it.
+    /// Added to the result.
     pub const ATTENTION_OUTPUT_BIAS: &str = "attn_output.bias";
-    /// As the format calls it.
+    /// The norm of each query head.
     pub const QUERY_NORM: &str = "attn_q_norm.weight";
-    /// As the format calls it.
+    /// The norm of each key head.
     pub const KEY_NORM: &str = "attn_k_norm.weight";
-    /// As the format calls it.
+    /// The norm of attention's result.
     pub const ATTENTION_POST_NORM: &str = "post_attention_norm.weight";
-    /// As the format calls it.
+    /// The norm of the MLP's input.
     pub const MLP_NORM: &str = "ffn_norm.weight";
-    /// As the format calls it.
+    /// Makes the gate.
     pub const GATE: &str = "ffn_gate.weight";
-    /// As the format calls it.
+    /// Makes what the gate lets through.
     pub const UP: &str = "ffn_up.weight";
-    /// As the format calls it.
+    /// Back to the model's width.
     pub const DOWN: &str = "ffn_down.weight";
-    /// As the format calls it.
+    /// The norm of the MLP's result.
     pub const MLP_POST_NORM: &str = "post_ffw_norm.weight";
 
     /// The name of a part of a layer.
@@ -138,10 +138,10 @@ fn mlp_parts(mlp: &Mlp, width: usize) -> Vec<(&'static str, usize, usize)> {
 }
 
 /// The tensor of that name and shape.
-pub fn find<'a>(
-    source: &'a dyn TensorSource,
-    wanted: &ExpectedTensor,
-) -> Result<&'a TensorInfo, ModelError> {
+///
+/// # Errors
+/// [`ModelError::MissingTensor`], [`ModelError::BadShape`].
+pub fn find<'a>(source: &'a dyn TensorSource, wanted: &ExpectedTensor) -> Result<&'a TensorInfo, ModelError> {
     let ExpectedTensor { name, rows, cols } = wanted;
     let info = source.info(name).ok_or_else(|| ModelError::MissingTensor {
         name: name.clone(),

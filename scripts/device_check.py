@@ -1,0 +1,268 @@
+"""What a GPU does with zlrs, in minutes: kernels against their references, exactness, speed. JSON on stdout.
+
+Needs the installed package and nothing else: no network, no compiler, no model. Models of the wanted shapes
+are made on the spot with random Q4_K weights, so they write nonsense at the speed of real ones. Without a
+GPU it says so and succeeds.
+
+    python scripts/device_check.py [--shapes 0.5B,1.5B,8B] [--depths 0,8192,32000] [--out FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import struct
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from zlrs import _core
+
+CHUNK = 512
+"""Tokens of a measured prompt."""
+STEPS = 64
+"""Tokens of a measured answer."""
+TOGETHER = 16
+"""Answers of the measured batch."""
+Q4_K, F32 = 12, 0
+BLOCK_WEIGHTS, BLOCK_BYTES = 256, 144
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a decoder of the qwen2 kind."""
+
+    layers: int
+    width: int
+    mlp: int
+    heads: int
+    kv_heads: int
+    head: int
+    vocabulary: int
+
+
+SHAPES = {
+    "small": Shape(2, 512, 1024, 8, 2, 64, 512),
+    "0.5B": Shape(24, 1024, 4864, 16, 2, 64, 151_936),
+    "1.5B": Shape(28, 1536, 8960, 12, 2, 128, 151_936),
+    "8B": Shape(32, 4096, 14_336, 32, 8, 128, 128_256),
+}
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr."""
+    print(f"device-check: {text}", file=sys.stderr, flush=True)
+
+
+def byte_names() -> list[str]:
+    """The printable stand-in of each byte in byte-level vocabularies."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    names = {byte: chr(byte) for byte in printable}
+    for byte in range(256):
+        if byte not in names:
+            names[byte] = chr(256 + byte - sum(known < byte for known in printable))
+    return [names[byte] for byte in range(256)]
+
+
+def text(value: str) -> bytes:
+    """A GGUF string."""
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def entry(key: str, value: str | float | list[str]) -> bytes:
+    """A GGUF key with its value."""
+    if isinstance(value, str):
+        return text(key) + struct.pack("<I", 8) + text(value)
+    if isinstance(value, int):
+        return text(key) + struct.pack("<II", 4, value)
+    if isinstance(value, float):
+        return text(key) + struct.pack("<If", 6, value)
+    return text(key) + struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(text, value))
+
+
+def tensors(shape: Shape) -> list[tuple[str, int, int]]:
+    """Name, rows (0 for a vector) and columns of every tensor."""
+    query, kv = shape.heads * shape.head, shape.kv_heads * shape.head
+    found = [("token_embd.weight", shape.vocabulary, shape.width)]
+    for layer in range(shape.layers):
+        found += [
+            (f"blk.{layer}.{name}.weight", rows, cols)
+            for name, rows, cols in (
+                ("attn_norm", 0, shape.width), ("attn_q", query, shape.width), ("attn_k", kv, shape.width),
+                ("attn_v", kv, shape.width), ("attn_output", shape.width, query),
+                ("ffn_norm", 0, shape.width),
+                ("ffn_gate", shape.mlp, shape.width), ("ffn_up", shape.mlp, shape.width),
+                ("ffn_down", shape.width, shape.mlp),
+            )
+        ]  # fmt: skip
+    return [*found, ("output_norm.weight", 0, shape.width)]
+
+
+def tensor_bytes(rows: int, cols: int) -> int:
+    """Bytes of a tensor."""
+    return rows * cols // BLOCK_WEIGHTS * BLOCK_BYTES if rows else 4 * cols
+
+
+def write_model(shape: Shape, context_tokens: int, path: Path) -> int:
+    """Write a model of that shape and return the bytes that a token reads."""
+    size = {
+        "block_count": shape.layers, "context_length": context_tokens, "embedding_length": shape.width,
+        "feed_forward_length": shape.mlp, "attention.head_count": shape.heads,
+        "attention.head_count_kv": shape.kv_heads, "attention.key_length": shape.head,
+        "attention.value_length": shape.head, "rope.dimension_count": shape.head,
+    }  # fmt: skip
+    entries = [entry("general.architecture", "llama"), entry("general.name", "device check")]
+    entries += [entry(f"llama.{key}", value) for key, value in size.items()]
+    entries += [entry("llama.attention.layer_norm_rms_epsilon", 1e-5), entry("llama.rope.freq_base", 1e6)]
+    tokens = [*byte_names(), "<|end|>"]
+    entries += [
+        entry("tokenizer.ggml.model", "gpt2"), entry("tokenizer.ggml.pre", "gpt-2"),
+        entry("tokenizer.ggml.tokens", tokens), entry("tokenizer.ggml.merges", []),
+        entry("tokenizer.ggml.eos_token_id", 256),
+    ]  # fmt: skip
+    kinds = [1] * 256 + [3]
+    entries.append(
+        text("tokenizer.ggml.token_type")
+        + struct.pack("<IIQ", 9, 5, len(kinds))
+        + struct.pack("<257i", *kinds)
+    )
+    wanted = tensors(shape)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(wanted), len(entries)) + b"".join(entries)
+    offset = 0
+    for name, rows, cols in wanted:
+        sizes = (cols, rows) if rows else (cols,)
+        head += text(name) + struct.pack(
+            f"<I{len(sizes)}QIQ", len(sizes), *sizes, Q4_K if rows else F32, offset
+        )
+        offset += -(-tensor_bytes(rows, cols) // 32) * 32
+    generator = random.Random(1)  # noqa: S311 - weights, not secrets
+    # Weights around zero, such that hidden states keep their size over the layers.
+    factor = 1 / (200 * shape.width**0.5)
+    blocks = b"".join(
+        struct.pack("<ee", factor, 7.5 * factor) + generator.randbytes(BLOCK_BYTES - 4) for _ in range(8192)
+    )
+    with path.open("wb") as file:
+        file.write(head + bytes(-len(head) % 32))
+        for _, rows, cols in wanted:
+            left = tensor_bytes(rows, cols)
+            padding = -left % 32
+            if not rows:
+                file.write(struct.pack("<f", 1.0) * cols)
+                left = 0
+            while left > 0:
+                left -= file.write(memoryview(blocks)[:left])
+            file.write(bytes(padding))
+    return sum(tensor_bytes(rows, cols) for _, rows, cols in wanted)
+
+
+def finish(generation: _core.Generation) -> tuple[list[int], _core.Finished]:
+    """The tokens of an answer and how it ended."""
+    ids: list[int] = []
+    while True:
+        for event in generation.wait(1000):
+            if isinstance(event, _core.Finished):
+                return ids, event
+            ids += event.ids
+
+
+def ask(engine: _core.Engine, ids: list[int], max_tokens: int) -> _core.Generation:
+    """Queue a drawn answer that does not end early."""
+    return engine.submit(ids, max_tokens=max_tokens, temperature=1.0, seed=7, logit_bias={256: -100.0})
+
+
+def prompt(length: int, seed: int) -> list[int]:
+    """Random tokens, the first of them telling prompts apart."""
+    return random.Random(seed).choices(range(256), k=length)  # noqa: S311 - tokens, not secrets
+
+
+def exactness(folder: Path) -> dict[str, bool]:
+    """A small model gives the processor's tokens, alone and beside others."""
+    path = folder / "small.gguf"
+    write_model(SHAPES["small"], 2048, path)
+    prompts = [prompt(100 + 37 * seed, seed) for seed in range(TOGETHER)]
+    processor = _core.Engine.load(path, device="cpu", drafting="off")
+    gpu = _core.Engine.load(path, device="cuda", drafting="off")
+    expected = [finish(ask(processor, ids, STEPS))[0] for ids in prompts]
+    alone = [finish(ask(gpu, ids, STEPS))[0] for ids in prompts[:4]]
+    running = [ask(gpu, ids, STEPS) for ids in prompts]
+    together = [finish(generation)[0] for generation in running]
+    return {"tokens_of_the_processor": alone == expected[:4], "alone_equals_together": together == expected}
+
+
+def speed(name: str, depths: list[int], folder: Path) -> dict[str, object]:
+    """Tokens a second of prompts and answers at each depth, and of many answers at once."""
+    shape = SHAPES[name]
+    path = folder / f"{name}.gguf"
+    weights = write_model(shape, max(depths) + 2 * CHUNK + STEPS, path)
+    say(f"{name}: {weights / 1e9:.1f} GB of weights")
+    began = time.perf_counter()
+    engine = _core.Engine.load(path, device="cuda", drafting="off", queue_limit=2 * TOGETHER)
+    results: dict[str, object] = {
+        "weight_bytes": weights,
+        "load_seconds": round(time.perf_counter() - began, 2),
+    }
+    finish(ask(engine, prompt(CHUNK, 0), 4))
+    kv_bytes = 2 * 2 * shape.layers * shape.kv_heads * shape.head
+    at: dict[str, dict[str, float]] = {}
+    for depth in depths:
+        ids = prompt(depth, 1)
+        if depth:
+            finish(ask(engine, ids, 1))
+        _, first = finish(ask(engine, ids + prompt(CHUNK, 2), 1))
+        _, more = finish(ask(engine, ids + prompt(CHUNK, 2), STEPS))
+        seconds = more.decode_ms / 1000 / (STEPS - 1)
+        read = weights + kv_bytes * (depth + CHUNK)
+        at[str(depth)] = {
+            "prefill_tokens_per_second": round(
+                (first.input_tokens - first.cached_tokens) / first.prefill_ms * 1000, 1
+            ),
+            "decode_tokens_per_second": round(1 / seconds, 1),
+            "decode_gigabytes_per_second": round(read / seconds / 1e9, 1),
+        }
+        say(f"{name} at {depth}: {at[str(depth)]}")
+    began = time.perf_counter()
+    running = [ask(engine, prompt(8, 10 + index), STEPS) for index in range(TOGETHER)]
+    for generation in running:
+        finish(generation)
+    total = TOGETHER * STEPS / (time.perf_counter() - began)
+    results |= {"at_depth": at, f"tokens_per_second_of_{TOGETHER}_answers": round(total, 1)}
+    path.unlink()
+    return results
+
+
+def main() -> None:
+    """Check, and print what was found."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shapes", default="0.5B,1.5B,8B", help="of " + ", ".join(list(SHAPES)[1:]))
+    parser.add_argument("--depths", default="0,8192,32000", help="tokens before the measured ones")
+    parser.add_argument("--out", type=Path, help="also write the JSON there")
+    options = parser.parse_args()
+    report: dict[str, object] = {"build": _core.build_info(), "gpu": _core.gpu_info()}
+    if _core.gpu_info()["found"] != "yes":
+        report["skipped"] = _core.gpu_info()["reason"]
+    else:
+        say("kernels against their references")
+        _core.gpu_self_test()
+        report["kernels"] = "the bits of the references"
+        with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as temporary:
+            folder = Path(temporary)
+            report["exactness"] = exactness(folder)
+            depths = [int(depth) for depth in options.depths.split(",")]
+            report["speed"] = {
+                name: speed(name, depths, folder) for name in options.shapes.split(",") if name
+            }
+    result = json.dumps(report, indent=2)
+    if options.out:
+        options.out.write_text(result + "\n", encoding="utf-8")
+    print(result)
+
+
+if __name__ == "__main__":
+    main()
