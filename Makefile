@@ -99,8 +99,8 @@ ptx:  ## Compile the CUDA kernels to cuda/ptx (the compiler comes from the packa
 ptx-check:  ## cuda/ptx is what the kernels compile to, and assembles for every capability
 	@$(PYTHON) scripts/compile_ptx.py --check
 
-device-check: setup  ## What the GPU does: kernels, exactness, speed, as JSON (minutes; says so where there is none)
-	@$(BIN)/python scripts/device_check.py
+device-check:  ## What the GPU does: kernels, exactness, speed, as JSON (minutes; says so where there is none)
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) scripts/device_check.py
 	@cargo test --release --locked --quiet -p zlrs-store -- --ignored
 
 clean:  ## Remove everything that was built here

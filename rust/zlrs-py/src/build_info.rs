@@ -9,8 +9,7 @@ use zlrs_kernels::{Isa, NUMERICS_VERSION};
 /// use now, `isa_available` all that it could.
 #[pyfunction]
 pub fn build_info() -> BTreeMap<&'static str, String> {
-    let available: Vec<_> =
-        [Isa::Avx2, Isa::Naive].into_iter().filter(|isa| isa.is_available()).map(Isa::name).collect();
+    let available: Vec<_> = Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(Isa::name).collect();
     let selected = Isa::select().map_or_else(|error| error.to_string(), |isa| isa.name().to_owned());
     BTreeMap::from([
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
