@@ -56,7 +56,7 @@ impl Network {
     }
 
     /// The fingerprint of a text; `None` for one without letters and for one that is too long. Linear in its length,
-    /// some microseconds a word; equals [`crate::naive::fingerprint`].
+    /// well under a millisecond; equals [`crate::naive::fingerprint`].
     pub fn fingerprint(&self, text: &str) -> Option<Fingerprint> {
         let text = prepared(text)?;
         let bytes = text.as_bytes();
@@ -74,7 +74,9 @@ impl Network {
                 };
                 let row =
                     &self.weights.table[(offset * BYTES + usize::from(*byte)) * CHANNELS_1..][..CHANNELS_1];
-                sums.iter_mut().zip(row).for_each(|(sum, weight)| *sum += i32::from(*weight));
+                sums.iter_mut()
+                    .zip(row)
+                    .for_each(|(sum, weight)| *sum = sum.wrapping_add(i32::from(*weight)));
             }
             let place = &mut pooled[margin + at / 2 * CHANNELS_1..][..CHANNELS_1];
             for ((place, sum), factor) in place.iter_mut().zip(sums).zip(&self.weights.factor_1) {
@@ -88,7 +90,7 @@ impl Network {
             scan::products(self.is_wide, window, &self.convolution, &self.weights.bias_2, &mut sums);
             for ((largest, total), sum) in largest.iter_mut().zip(&mut totals).zip(sums) {
                 *largest = (*largest).max(sum);
-                *total += i64::from(sum.max(0));
+                *total = total.wrapping_add(i64::from(sum.max(0)));
             }
         }
         let mut features = [0_i16; FEATURES];

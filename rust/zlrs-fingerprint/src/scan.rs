@@ -1,4 +1,7 @@
 //! The two inner loops, compiled for wider registers too. Sums of integers: any order gives the same.
+//!
+//! They are written with wrapping operations because checked ones keep the compiler from using vectors. Nothing wraps:
+//! a row is at most 480 products of 8-bit numbers beside a bias below 2²⁴, far below 2³¹.
 
 /// Whether this machine has the wider registers.
 pub fn is_wide() -> bool {
@@ -11,14 +14,17 @@ pub fn is_wide() -> bool {
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled into each of its callers' instruction sets")]
 fn dot_words(left: &[i16], right: &[i16]) -> i32 {
-    left.iter().zip(right).map(|(left, right)| i32::from(*left) * i32::from(*right)).sum()
+    left.iter()
+        .zip(right)
+        .map(|(left, right)| i32::from(*left).wrapping_mul(i32::from(*right)))
+        .fold(0, i32::wrapping_add)
 }
 
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "compiled into each of its callers' instruction sets")]
 fn products_plain(window: &[i16], rows: &[i16], bias: &[i32], out: &mut [i32]) {
     for ((row, bias), out) in rows.chunks_exact(window.len()).zip(bias).zip(out) {
-        *out = bias + dot_words(window, row);
+        *out = bias.wrapping_add(dot_words(window, row));
     }
 }
 
@@ -26,9 +32,9 @@ fn products_plain(window: &[i16], rows: &[i16], bias: &[i32], out: &mut [i32]) {
 #[expect(clippy::inline_always, reason = "compiled into each of its callers' instruction sets")]
 fn dots_plain(query: &[i8; 64], rows: &[[i8; 64]], out: &mut [i32]) {
     for (row, out) in rows.iter().zip(out) {
-        let mut sum = 0;
+        let mut sum = 0_i32;
         for (left, right) in query.iter().zip(row) {
-            sum += i32::from(i16::from(*left) * i16::from(*right));
+            sum = sum.wrapping_add(i32::from(i16::from(*left).wrapping_mul(i16::from(*right))));
         }
         *out = sum;
     }
