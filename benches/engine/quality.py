@@ -27,9 +27,9 @@ from zlrs.models import installed
 # With the most windows of each: the time goes into the reference, and grows with the model.
 MODELS = {
     "smollm2-135m-instruct-q4_1": 12,
-    "gemma-3-270m-q4_k_m": 12,
-    "qwen2.5-coder-0.5b-instruct-q4_k_m": 12,
-    "qwen2.5-coder-1.5b-instruct-q4_k_m": 4,
+    "gemma-3-270m-q4_k_m": 8,
+    "qwen2.5-coder-0.5b-instruct-q4_k_m": 8,
+    "qwen2.5-coder-1.5b-instruct-q4_k_m": 3,
 }
 TEXT = Path(__file__).with_name("wikitext2_excerpt.txt")
 WINDOW_TOKENS = 512
@@ -183,7 +183,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", action="append")
     parser.add_argument("--text", type=Path, default=TEXT)
-    parser.add_argument("--windows", type=int, help="of each model; by default 12, of the largest 4")
+    parser.add_argument(
+        "--windows", type=int, help="of each model; by default 12 to 3, fewer of larger models"
+    )
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
     peer = peers.install(["llama.cpp"])[0]
