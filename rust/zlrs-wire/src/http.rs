@@ -97,22 +97,18 @@ fn read_headers(mut lines: &[u8], body_bytes: usize) -> Option<(Headers<'_>, &[u
         if !value.iter().all(|&byte| byte == b'\t' || (0x20..=0x7e).contains(&byte)) {
             return None;
         }
-        let once = |place: &mut Option<&[u8]>| place.is_none();
         if name.eq_ignore_ascii_case(b"host") {
-            if !once(&mut host) {
+            if host.replace(value).is_some() {
                 return None;
             }
-            host = Some(value);
         } else if name.eq_ignore_ascii_case(b"content-length") {
-            if !once(&mut length) {
+            if length.replace(value).is_some() {
                 return None;
             }
-            length = Some(value);
         } else if name.eq_ignore_ascii_case(b"content-type") {
-            if !once(&mut kind) {
+            if kind.replace(value).is_some() {
                 return None;
             }
-            kind = Some(value);
         } else if name.eq_ignore_ascii_case(b"connection") {
             if !value.eq_ignore_ascii_case(b"keep-alive") {
                 return None;
@@ -179,6 +175,8 @@ pub fn whole_answer(headers: &[(&str, &str)], date: &str, pieces: &[Vec<u8>]) ->
         }
     }
     sent.extend_from_slice(b"\r\n");
-    pieces.iter().for_each(|piece| sent.extend_from_slice(piece));
+    for piece in pieces {
+        sent.extend_from_slice(piece);
+    }
     Some(sent)
 }
