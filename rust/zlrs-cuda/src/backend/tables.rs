@@ -226,7 +226,7 @@ impl Tables {
         let heads_at_once = kind.group.min(queries);
         let rows_at_once =
             if self.apart(kind, rows) { 1 } else { (queries / heads_at_once).clamp(1, ROWS_TOGETHER) };
-        let start = self.numbers.len();
+        let start = self.next_list();
         let (mut first, mut largest) = (0, 1);
         while first < rows.len() {
             let same = rows[first..].iter().take_while(|row| row.sequence == rows[first].sequence);
@@ -241,10 +241,14 @@ impl Tables {
         (List { start, len: self.numbers.len() - start }, largest)
     }
 
-    fn add(&mut self, numbers: impl Iterator<Item = i32>) -> List {
-        // Lists of four numbers are read as one word.
+    /// Where a list may begin: the four numbers of a part are read as one word.
+    fn next_list(&mut self) -> usize {
         self.numbers.resize(self.numbers.len().next_multiple_of(4), 0);
-        let start = self.numbers.len();
+        self.numbers.len()
+    }
+
+    fn add(&mut self, numbers: impl Iterator<Item = i32>) -> List {
+        let start = self.next_list();
         self.numbers.extend(numbers);
         List { start, len: self.numbers.len() - start }
     }
