@@ -471,7 +471,7 @@ def answer_plain(
     date: str,
     receipts: bool,
 ) -> tuple[Decision | None, bytes | None, bytes | None] | None:
-    """The decision about a request that is here whole and plain, where it needs no wait; None where it is not.
+    """The decision about a request that is here whole and plain; None where it needs a wait or is not plain.
 
     For a hit also what to send, and what is equal for answers that are.
     """
