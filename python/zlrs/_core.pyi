@@ -14,6 +14,8 @@ __all__ = [
     "Generation",
     "Graph",
     "GraphFiles",
+    "Mask",
+    "Meter",
     "Patterns",
     "Pin",
     "RestoredState",
@@ -189,6 +191,8 @@ class Engine:
         chunk_tokens: int = 256,
         drafting: str = "auto",
         device: str = "cpu",
+        mask: Mask | None = None,
+        mask_fallback: bool = False,
         progress: Callable[[int, int], object] | None = None,
     ) -> Engine:
         """Read a GGUF file and start the engine thread.
@@ -203,6 +207,8 @@ class Engine:
             drafting: `off`, `auto` or `always`: whether tokens are guessed, to verify several in one step;
                 answers do not depend on it. `auto` guesses as far as it pays.
             device: `cpu`; `cuda`, the first GPU; or `auto`, a GPU if one can be used.
+            mask: Parts of the model to leave out: they get no weights, no KV memory and are not computed.
+            mask_fallback: Load the full model when the mask is for other weights, in place of an error.
             progress: Called with bytes done and in all, at most twenty times a second. What it raises is
                 raised after the load.
         """
@@ -214,8 +220,12 @@ class Engine:
         """Facts of the loaded model. The first call sums the file.
 
         Keys: name, architecture, quantization, file_sha256, file_bytes, vocabulary, context_tokens, threads,
-        isa, device, numerics_version, layers, has_chat_template, kv_bytes.
+        isa, device, numerics_version, layers, has_chat_template, kv_bytes, weight_bytes, zero_heads
+        (`LAYER.HEAD,…`), mask_sum (empty without a mask), and mask: `none`, `used`, or why it was left aside.
         """
+
+    def parts(self) -> list[tuple[int, int, int, int, int]]:
+        """Of each layer: query heads, key and value heads, values of a head, bytes of both blocks."""
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a plain prompt; begins with the model's BOS where the model asks for one."""
@@ -746,3 +756,99 @@ def compare_answers(ask: str, one: str, other: str) -> str:
 
 def share_limit(seen: int, of: int) -> float:
     """The 95 % upper limit of a share of which `seen` were seen in `of` trials."""
+
+# --- masks ------------------------------------------------------------------------------------------------
+
+@final
+class Mask:
+    """Which parts of one model file are left out. Methods that change something give a new mask."""
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Mask:
+        """Read the bytes of a mask file; `configuration_error` for anything else."""
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the file."""
+
+    @property
+    def weights_sha256(self) -> str:
+        """SHA-256 of the model file it was made for."""
+
+    @property
+    def calibration_sha256(self) -> str:
+        """SHA-256 over the texts it was measured on; zeros for none."""
+
+    @property
+    def report(self) -> str:
+        """What was measured, as JSON; `{}` for nothing."""
+
+    @property
+    def width(self) -> int:
+        """Values of a hidden state."""
+
+    def layers(self) -> list[tuple[bool, bool, list[bool], int, list[int], bool, bool]]:
+        """The parts of each layer.
+
+        Returns:
+            Attention, MLP and query heads (`True` is left out), key and value heads in the file, those left
+            out, and whether a constant stands in for attention and for the MLP.
+        """
+
+    def without(self, layer: int, part: str, constant: Sequence[float] | None = None) -> Mask:
+        """Leave out a layer's block, `attention` or `mlp`; a constant of `width` values may stand in."""
+
+    def without_heads(self, layer: int, heads: Sequence[int]) -> Mask:
+        """Leave out some query heads."""
+
+    def measured(self, report: str, calibration_sha256: bytes) -> Mask:
+        """The same parts with what was measured of them."""
+
+    def for_weights(self, weights_sha256: bytes) -> Mask:
+        """The same parts for another file."""
+
+@final
+class Meter:
+    """A model under measurement. Every method may raise `CoreError`."""
+
+    @staticmethod
+    def load(path: str | PathLike[str], *, window_tokens: int, threads: int | None = None) -> Meter:
+        """Read a model for texts of up to `window_tokens` tokens each."""
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of a text."""
+
+    def empty_mask(self) -> Mask:
+        """A mask that leaves nothing out."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all packed weights."""
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of packed weights that are read for one decoded token."""
+
+    def parts(self) -> list[tuple[int, int, int, int, int]]:
+        """Of each layer: query heads, key and value heads, values of a head, bytes of both blocks."""
+
+    def compiled(self, mask: Mask) -> tuple[list[tuple[int, int, int, int, int]], int]:
+        """What each layer would hold with a mask, and the bytes of packed weights in all, by loading it."""
+
+    def reference(self, windows: Sequence[Sequence[int]], every: int) -> None:
+        """Compute texts with the full model and keep its logits after every `every`-th token."""
+
+    def measure(self, mask: Mask, windows: Sequence[int]) -> list[list[tuple[float, bool, float, bool]]]:
+        """Compute some of the texts without the parts of a mask.
+
+        Returns:
+            By text, of each kept row: divergence in nats, whether the likeliest token is another, change of
+            the loss in nats, whether all logits are the same bits.
+        """
+
+    def observe(self, windows: Sequence[int]) -> list[dict[str, object]]:
+        """Compute some of the texts with the full model.
+
+        Returns:
+            Of each layer: influence, head_norms, head_peaks, and for attention and mlp a dict of rows, norm,
+            relative_norm, peak and mean.
+        """

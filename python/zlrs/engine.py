@@ -7,13 +7,14 @@ import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
 from zlrs import _core
 from zlrs.branches import require_branches
 from zlrs.kept import Kept
+from zlrs.masks import load_mask
+from zlrs.model import LoadedModel
 from zlrs.models import resolve
 from zlrs.progress import Progress
 from zlrs.session import STATE_LIMIT_BYTES, Session
@@ -96,6 +97,8 @@ class Engine:
         queue_limit: int = DEFAULT_QUEUE_LIMIT,
         drafting: Literal["off", "auto", "always"] = "auto",
         device: Literal["auto", "cpu", "cuda"] = "auto",
+        mask: str | os.PathLike[str] | None = None,
+        mask_fallback: bool = False,
         progress: bool | Callable[[int, int], None] = True,
     ) -> Self:
         """Load a model; a known name that is not on disk yet is fetched first.
@@ -110,26 +113,40 @@ class Engine:
                 always. Answers do not depend on it.
             device: Where to compute: on a GPU if one can be used (a line in the log says why not), on the
                 processor, or on a GPU and nowhere else.
+            mask: A mask file (`zlrs mask build`): the parts it names get no weights and no KV memory and are
+                not computed. Answers are then those of the smaller model.
+            mask_fallback: Load the full model when the mask is for other weights, in place of an error.
             progress: A bar on a terminal and plain lines elsewhere, nothing, or your own function of
                 (bytes done, bytes in all).
 
         Raises:
             ModelStoreError: The name is unknown or the file cannot be had.
+            ZeroLayerMismatchError: The mask is for other weights.
             ZlrsError: The file is damaged, not supported, or does not fit.
         """
         path = resolve(os.fspath(name_or_path))
+        options = _Load(
+            path=path,
+            threads=threads,
+            context_tokens=context_tokens,
+            kv_bytes=kv_bytes,
+            queue_limit=queue_limit,
+            drafting=drafting,
+            device=device,
+            mask=None if mask is None else load_mask(mask),
+            mask_fallback=mask_fallback,
+        )
         name = _served_name(os.fspath(name_or_path), path)
-        load = partial(_load_core, path, threads, context_tokens, kv_bytes, queue_limit, drafting, device)
         if callable(progress):
-            return cls(load(progress), name=name)
+            return cls(options.run(progress), name=name)
         if not progress:
-            return cls(load(None), name=name)
+            return cls(options.run(None), name=name)
         with Progress(f"loading {name}", path.stat().st_size) as bar:
 
             def report(done_bytes: int, _total_bytes: int) -> None:
                 bar.update(done_bytes)
 
-            return cls(load(report), name=name)
+            return cls(options.run(report), name=name)
 
     @property
     def name(self) -> str:
@@ -140,6 +157,11 @@ class Engine:
     def info(self) -> Mapping[str, str | int | bool]:
         """Facts of the loaded model: architecture, quantization, file_sha256, context_tokens, threads, …."""
         return self._usable().info()
+
+    @property
+    def model(self) -> LoadedModel:
+        """What is loaded, layer by layer; a layer that a mask emptied is a placeholder without parameters."""
+        return LoadedModel.of(self._usable().parts())
 
     @property
     def statistics(self) -> Mapping[str, int]:
@@ -353,33 +375,40 @@ class Engine:
         return self._core
 
 
-def _load_core(
-    path: Path,
-    threads: int | None,
-    context_tokens: int | None,
-    kv_bytes: int | None,
-    queue_limit: int,
-    drafting: str,
-    device: str,
-    progress: Callable[[int, int], None] | None,
-) -> NativeEngine:
-    try:
-        core = _core.Engine.load(
-            os.fspath(path),
-            threads=threads,
-            context_tokens=context_tokens,
-            kv_bytes=kv_bytes,
-            queue_limit=queue_limit,
-            drafting=drafting,
-            device=device,
-            progress=progress,
-        )
-    except _core.CoreError as error:
-        reraise(error)
-    note = core.device()[1]
-    if note is not None:
-        _LOGGER.info("computing on the processor: %s", note)
-    return core
+class _Load(NamedTuple):
+    """What a load was asked for."""
+
+    path: Path
+    threads: int | None
+    context_tokens: int | None
+    kv_bytes: int | None
+    queue_limit: int
+    drafting: str
+    device: str
+    mask: _core.Mask | None
+    mask_fallback: bool
+
+    def run(self, progress: Callable[[int, int], None] | None) -> NativeEngine:
+        """Load."""
+        try:
+            core = _core.Engine.load(
+                os.fspath(self.path),
+                threads=self.threads,
+                context_tokens=self.context_tokens,
+                kv_bytes=self.kv_bytes,
+                queue_limit=self.queue_limit,
+                drafting=self.drafting,
+                device=self.device,
+                mask=self.mask,
+                mask_fallback=self.mask_fallback,
+                progress=progress,
+            )
+        except _core.CoreError as error:
+            reraise(error)
+        note = core.device()[1]
+        if note is not None:
+            _LOGGER.info("computing on the processor: %s", note)
+        return core
 
 
 def _served_name(given: str, path: Path) -> str:

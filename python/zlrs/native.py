@@ -74,6 +74,9 @@ class NativeEngine(Protocol):
     def info(self) -> Mapping[str, str | int | bool]:
         """Facts of the loaded model."""
 
+    def parts(self) -> Sequence[tuple[int, int, int, int, int]]:
+        """Of each layer: query heads, key and value heads, values of a head, bytes of both blocks."""
+
     def encode(self, text: str) -> list[int]:
         """Ids of a text; never a control token."""
 

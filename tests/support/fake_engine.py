@@ -191,8 +191,11 @@ class FakeEngine:
             "name": "Fake Model", "architecture": "llama", "quantization": "Q4_1", "file_sha256": "ab" * 32,
             "file_bytes": 1000, "vocabulary": VOCABULARY, "context_tokens": self.context_tokens, "threads": 1,
             "isa": "naive", "numerics_version": 1, "layers": 2, "has_chat_template": True,
-            "kv_bytes": 1 << 20,
+            "kv_bytes": 1 << 20, "weight_bytes": 1000, "mask": "none", "mask_sum": "", "zero_heads": "",
         }  # fmt: skip
+
+    def parts(self) -> list[tuple[int, int, int, int, int]]:
+        return [(2, 1, 64, 300, 200), (2, 1, 64, 300, 200)]
 
     def encode(self, text: str) -> list[int]:
         return [ord(character) for character in text]

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
 KEY = "a-key-of-sixteen-characters"
 FACTS = ModelFacts(
-    "m", "Q4_1", "0123456789abcdef" * 4, layers=30, context_tokens=64, vocabulary=100, kv_tokens=64
+    "m",
+    "Q4_1",
+    "0123456789abcdef" * 4,
+    mask_sum="",
+    zero_heads="",
+    empty_layers=(),
+    layers=30,
+    context_tokens=64,
+    vocabulary=100,
+    kv_tokens=64,
 )
 
 

@@ -34,6 +34,7 @@ FLAGS = {
     "device": "engine.device",
     "context_tokens": "engine.context_tokens",
     "kv_bytes": "engine.kv_bytes",
+    "mask": "zero_layer.mask",
     "host": "server.host",
     "port": "server.port",
     "keys_file": "server.keys_file",
@@ -60,6 +61,7 @@ def _parser() -> Parser:
     add("--device", choices=["auto", "cpu", "cuda"], help="where to compute (a GPU if one can be used)")
     add("--context-tokens", type=int, metavar="N", help="longest prompt plus answer (the model's own window)")
     add("--kv-bytes", type=int, metavar="N", help="hard limit of the KV memory")
+    add("--mask", metavar="FILE", help="leave out the parts that a mask names (`zlrs mask build`)")
     add("--keys-file", metavar="FILE", help="one API key a line; then every request needs one")
     add("--alias", action="append", metavar="NAME", help="further model name to answer as; '*' = any")
     add("--allow-host", action="append", metavar="NAME", help="further name a Host header may carry")
@@ -111,7 +113,7 @@ def _load(model: str, config: Config, progress: Callable[[int, int], None]) -> E
             bar.update(done_bytes)
             progress(done_bytes, total_bytes)
 
-        return Engine.load(
+        engine = Engine.load(
             model,
             threads=config.engine.threads,
             context_tokens=config.engine.context_tokens,
@@ -119,8 +121,29 @@ def _load(model: str, config: Config, progress: Callable[[int, int], None]) -> E
             drafting=config.engine.drafting,
             device=config.engine.device,
             queue_limit=config.server.queue_limit,
+            mask=config.zero_layer.mask,
+            mask_fallback=config.zero_layer.fallback,
             progress=report,
         )
+
+        _note_mask(engine)
+        return engine
+
+
+def _note_mask(engine: Engine) -> None:
+    """Say what became of a mask; the full model needs no word."""
+    mask = str(engine.info["mask"])
+    if mask == "none":
+        return
+    if mask != "used":
+        note(f"The full model is loaded: {mask}.")
+        return
+    for index, layer in enumerate(engine.model.layers):
+        if not (layer.attention_bytes and layer.mlp_bytes):
+            left = (
+                "an MLP alone" if layer.mlp_bytes else "attention alone" if layer.attention_bytes else "empty"
+            )
+            note(f"layer {index}: {left}")
 
 
 def _open_graph(config: Config) -> Graph:

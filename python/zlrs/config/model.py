@@ -53,6 +53,18 @@ class EngineSettings(Section, frozen=True):
     ] = "auto"
 
 
+class ZeroLayerSettings(Section, frozen=True):
+    """Parts of the model that are left out of the load (docs/how-to/skip-layers.md)."""
+
+    mask: (
+        Annotated[str, Meta(description="mask file made by `zlrs mask build`; absent = the full model")]
+        | None
+    ) = None
+    fallback: Annotated[
+        bool, Meta(description="load the full model when the mask is for other weights, in place of an error")
+    ] = False
+
+
 class ServerSettings(Section, frozen=True):
     """The engine's HTTP server."""
 
@@ -401,6 +413,7 @@ class Config(Section, frozen=True):
     """The whole of `zlrs.toml`: one table a section, and lists of tables (`[[upstream]]`)."""
 
     engine: EngineSettings = EngineSettings()
+    zero_layer: ZeroLayerSettings = ZeroLayerSettings()
     server: ServerSettings = ServerSettings()
     session: SessionSettings = SessionSettings()
     headers: HeaderSettings = HeaderSettings()

@@ -153,7 +153,7 @@ async def _load(context: ServerContext, load: Load, open_graph: OpenGraph | None
             def report(result: str) -> None:
                 settled.add(result=result)
 
-            context.graph = GraphFront(graph, f"zlrs:{facts.file_sha256}", context.wall, report)
+            context.graph = GraphFront(graph, f"zlrs:{facts.identity}", context.wall, report)
             if (state := graph.state()) != "ready":
                 log("graph_out_of_service", state=state)
         await warm_up(engine, context.config.server.warmup)

@@ -30,6 +30,9 @@ class ModelFacts:
     name: str
     quantization: str
     file_sha256: str
+    mask_sum: str
+    zero_heads: str
+    empty_layers: tuple[int, ...]
     layers: int
     context_tokens: int
     vocabulary: int
@@ -43,6 +46,9 @@ class ModelFacts:
             name=header_safe(engine.name),
             quantization=header_safe(str(info["quantization"])),
             file_sha256=str(info["file_sha256"]),
+            mask_sum=str(info["mask_sum"]),
+            zero_heads=str(info["zero_heads"]),
+            empty_layers=tuple(i for i, layer in enumerate(engine.model.layers) if layer.is_empty),
             layers=int(info["layers"]),
             context_tokens=int(info["context_tokens"]),
             vocabulary=int(info["vocabulary"]),
@@ -51,13 +57,22 @@ class ModelFacts:
 
     @property
     def version(self) -> str:
-        """`NAME QUANTISATION FIRST-12-HEX-OF-SHA-256`."""
-        return f"{self.name} {self.quantization} {self.file_sha256[:SUM_DIGITS]}"
+        """`NAME QUANTISATION FIRST-12-HEX-OF-SHA-256`, with a mask `+` and the first digits of its sum."""
+        return f"{self.name} {self.quantization} {self._sums('+')}"
+
+    @property
+    def identity(self) -> str:
+        """Tells this model from every other, a mask included."""
+        return self.file_sha256 + (f"+{self.mask_sum}" if self.mask_sum else "")
+
+    def _sums(self, separator: str) -> str:
+        mask = separator + self.mask_sum[:SUM_DIGITS] if self.mask_sum else ""
+        return self.file_sha256[:SUM_DIGITS] + mask
 
     @property
     def fingerprint(self) -> str:
         """The Chat API's `system_fingerprint`."""
-        return f"fp_{self.file_sha256[:SUM_DIGITS]}"
+        return f"fp_{self._sums('_')}"
 
 
 def header_safe(text: str) -> str:
@@ -74,7 +89,7 @@ def compute_profile(facts: ModelFacts, mode: str, counted: Usage | None = None) 
         counted: The answer's tokens, once they are known.
     """
     return {
-        "dense_layers": facts.layers,
+        "dense_layers": facts.layers - len(facts.empty_layers),
         "sparse_skips": 0,
         "row_layer_skips": 0,
         "hardware_mode": "cpu",
@@ -109,6 +124,11 @@ def latency(timings: Timings, server_io_ms: float) -> str:
     return ",".join(f"{name}={value:.1f}ms" for name, value in parts.items())
 
 
+def _model_info(facts: ModelFacts) -> str:
+    layers = ",".join(map(str, facts.empty_layers))
+    return f"{facts.name};zero-layer={layers};zero-heads={facts.zero_heads}"
+
+
 def response_headers(
     facts: ModelFacts,
     request: RequestHeaders,
@@ -132,11 +152,11 @@ def response_headers(
         return {}
     headers = {
         "X-ZLRS-Model-Version": facts.version,
-        "X-ZLRS-Model-Info": f"{facts.name};zero-layer=;zero-heads=",
+        "X-ZLRS-Model-Info": _model_info(facts),
         "X-ZLRS-Compute-Profile": json.dumps(
             compute_profile(facts, request.mode, counted), separators=(",", ":")
         ),
-        "X-ZLRS-Zero-Active": "false",
+        "X-ZLRS-Zero-Active": "true" if facts.mask_sum else "false",
     }
     if measured is not None and request.diagnostic:
         headers["X-ZLRS-Latency"] = measured

@@ -233,6 +233,8 @@ fn model_type(error: &ModelError) -> &'static str {
         | ModelError::UnsupportedTokenizer { .. }
         | ModelError::ByteSwapped
         | ModelError::Split { .. } => "model_unsupported",
+        ModelError::MaskMismatch { .. } => "zero_layer_mismatch",
+        ModelError::BadMask { .. } => "configuration_error",
         // These come from a request's messages, not from the file.
         ModelError::NoTemplate | ModelError::TemplateRaised { .. } | ModelError::BadMessage { .. } => {
             "invalid_request_error"

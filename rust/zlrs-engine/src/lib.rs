@@ -16,6 +16,7 @@ pub mod kv;
 pub mod perplexity;
 pub mod plan;
 pub mod prefix;
+pub mod profile;
 pub mod sampling;
 pub mod scheduler;
 pub mod session;
@@ -23,10 +24,11 @@ pub mod text;
 pub mod vocabulary;
 
 pub use draft::Drafting;
-pub use engine::{DEFAULT_KV_BYTES_LIMIT, DeviceChoice, Engine, Facts, LoadOptions};
+pub use engine::{DEFAULT_KV_BYTES_LIMIT, DeviceChoice, Engine, Facts, LayerParts, LoadOptions, MaskUse};
 pub use error::EngineError;
 pub use prefix::{Pin, Tenant};
 pub use scheduler::{
     Canceller, Event, FinishReason, Finished, Generation, Priority, Request, Statistics, Timings, Usage,
 };
+pub use zlrs_model::mask::{LayerMask, Mask};
 pub use zlrs_model::template::Message;

@@ -222,6 +222,18 @@ pub enum ModelError {
         /// What is wrong with it.
         what: String,
     },
+    /// A mask file that cannot be used with any model.
+    #[error("the mask cannot be used: {what}; make it again with `zlrs mask build`")]
+    BadMask {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A mask for other weights.
+    #[error("the mask does not fit the model: {what}")]
+    MaskMismatch {
+        /// Where they differ.
+        what: String,
+    },
     /// Packing weights failed.
     #[error("tensor {name:?}: {source}")]
     Pack {
@@ -235,6 +247,10 @@ pub enum ModelError {
 impl ModelError {
     pub(crate) fn malformed(what: impl Into<String>) -> Self {
         Self::Malformed { what: what.into() }
+    }
+
+    pub(crate) fn bad_mask(what: impl Into<String>) -> Self {
+        Self::BadMask { what: what.into() }
     }
 
     pub(crate) fn limit(what: impl Into<String>, given: u64, limit: u64) -> Self {

@@ -10,6 +10,8 @@
 pub mod decoder;
 mod error;
 pub mod gguf;
+pub mod mask;
+mod pieces;
 pub mod source;
 pub mod synthetic;
 pub mod template;

@@ -7,6 +7,7 @@ use zlrs_kernels::{Isa, Matrix, Pool};
 
 use crate::ModelError;
 use crate::decoder::{Attention, Decoder, ExpectedTensor, Mlp, find, names};
+use crate::pieces::Pieces;
 use crate::source::{TensorSource, read_floats};
 
 /// All weights of a model. What a decoder's mask empties is `None` here and takes no memory.
@@ -71,6 +72,20 @@ pub struct MlpWeights {
     pub post_norm: Option<Vec<f32>>,
 }
 
+impl AttentionWeights {
+    /// Memory of the matrices, in bytes.
+    pub fn bytes(&self) -> usize {
+        [&self.query, &self.key, &self.value, &self.output].iter().map(|map| map.matrix.bytes()).sum()
+    }
+}
+
+impl MlpWeights {
+    /// Memory of the matrices, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.gate.bytes() + self.up.bytes() + self.down.bytes()
+    }
+}
+
 impl Weights {
     /// Reads and packs all weights of the description. Tensors are read in slices by the pool's workers, so
     /// memory is that of the packed weights and a few megabytes. `progress(done, total)` is called with bytes
@@ -125,15 +140,12 @@ impl Weights {
 
     /// Memory of all matrices, in bytes. Norms and biases are below a thousandth of it.
     pub fn bytes(&self) -> usize {
-        let attention = |part: &AttentionWeights| {
-            [&part.query, &part.key, &part.value, &part.output].map(|map| map.matrix.bytes()).iter().sum()
-        };
-        let mlp = |part: &MlpWeights| part.gate.bytes() + part.up.bytes() + part.down.bytes();
         let layers: usize = self
             .layers
             .iter()
             .map(|layer| -> usize {
-                layer.attention.as_ref().map_or(0, attention) + layer.mlp.as_ref().map_or(0, mlp)
+                layer.attention.as_ref().map_or(0, AttentionWeights::bytes)
+                    + layer.mlp.as_ref().map_or(0, MlpWeights::bytes)
             })
             .sum();
         self.embedding.bytes() + self.output.as_ref().map_or(0, Matrix::bytes) + layers
@@ -157,24 +169,24 @@ impl Loader<'_> {
         width: usize,
     ) -> Result<AttentionWeights, ModelError> {
         let name = |tensor: &str| names::layer(layer, tensor);
-        let (query, kv, bias) = (part.query_width(), part.kv_width(), part.qkv_bias);
+        let bias = part.qkv_bias;
+        let (file_query, file_kv) = part.file_widths();
+        let cut = part.cut.as_ref();
+        let query = &Pieces::of(file_query, part.head_dim, cut.map(|cut| cut.heads.as_slice()));
+        let kv = &Pieces::of(file_kv, part.head_dim, cut.map(|cut| cut.kv_heads.as_slice()));
+        let all = &Pieces::all(width);
         let norm = |wanted: bool, tensor: &str, length: usize| {
             wanted.then(|| self.vector(name(tensor), length)).transpose()
         };
         Ok(AttentionWeights {
             norm: self.vector(name(names::ATTENTION_NORM), width)?,
-            query: self.projection(
-                name(names::QUERY),
-                bias.then(|| name(names::QUERY_BIAS)),
-                query,
-                width,
-            )?,
-            key: self.projection(name(names::KEY), bias.then(|| name(names::KEY_BIAS)), kv, width)?,
-            value: self.projection(name(names::VALUE), bias.then(|| name(names::VALUE_BIAS)), kv, width)?,
+            query: self.projection(name(names::QUERY), bias.then(|| name(names::QUERY_BIAS)), query, all)?,
+            key: self.projection(name(names::KEY), bias.then(|| name(names::KEY_BIAS)), kv, all)?,
+            value: self.projection(name(names::VALUE), bias.then(|| name(names::VALUE_BIAS)), kv, all)?,
             output: self.projection(
                 name(names::ATTENTION_OUTPUT),
                 part.output_bias.then(|| name(names::ATTENTION_OUTPUT_BIAS)),
-                width,
+                all,
                 query,
             )?,
             query_norm: norm(part.qk_norm, names::QUERY_NORM, part.head_dim)?,
@@ -198,23 +210,51 @@ impl Loader<'_> {
         &self,
         matrix: String,
         bias: Option<String>,
-        rows: usize,
-        cols: usize,
+        rows: &Pieces,
+        cols: &Pieces,
     ) -> Result<Projection, ModelError> {
-        let matrix = self.matrix(matrix, rows, cols)?;
-        let bias = bias.map(|name| self.vector(name, rows)).transpose()?;
-        Ok(Projection { matrix, bias })
+        let matrix = self.part_of_matrix(matrix, rows, cols)?;
+        let bias = bias.map(|name| self.vector(name, rows.of)).transpose()?;
+        Ok(Projection { matrix, bias: bias.map(|bias| rows.pick(&bias)) })
     }
 
     fn matrix(&self, name: String, rows: usize, cols: usize) -> Result<Matrix, ModelError> {
-        let info = find(self.source, &ExpectedTensor { name, rows, cols })?;
+        self.part_of_matrix(name, &Pieces::all(rows), &Pieces::all(cols))
+    }
+
+    /// The wanted rows and columns of a matrix. Cuts between columns lie on block boundaries.
+    fn part_of_matrix(&self, name: String, rows: &Pieces, cols: &Pieces) -> Result<Matrix, ModelError> {
+        let info = find(self.source, &ExpectedTensor { name, rows: rows.of, cols: cols.of })?;
         let row_bytes = info.row_bytes as u64;
         let read_rows = |range: Range<usize>, out: &mut [u8]| {
-            self.source.read(info, range.start as u64 * row_bytes, out)?;
-            self.advance(out.len() as u64);
+            let mut buffer = Vec::new();
+            let mut out = out;
+            for piece in rows.inside(range) {
+                let start = piece.start as u64 * row_bytes;
+                let read = if cols.is_all() {
+                    let (now, rest) = std::mem::take(&mut out).split_at_mut(piece.len() * info.row_bytes);
+                    out = rest;
+                    self.source.read(info, start, now)?;
+                    now.len()
+                } else {
+                    buffer.resize(piece.len() * info.row_bytes, 0);
+                    self.source.read(info, start, &mut buffer)?;
+                    for row in buffer.chunks_exact(info.row_bytes) {
+                        for columns in cols.inside(0..cols.len()) {
+                            let bytes = columns.start * info.row_bytes / cols.of
+                                ..columns.end * info.row_bytes / cols.of;
+                            let (now, rest) = std::mem::take(&mut out).split_at_mut(bytes.len());
+                            out = rest;
+                            now.copy_from_slice(&row[bytes]);
+                        }
+                    }
+                    buffer.len()
+                };
+                self.advance(read as u64);
+            }
             Ok(())
         };
-        Matrix::pack(self.isa, self.pool, info.tensor_type, rows, cols, &read_rows)
+        Matrix::pack(self.isa, self.pool, info.tensor_type, rows.len(), cols.len(), &read_rows)
             .map_err(|source| ModelError::Pack { name: info.name.clone(), source })
     }
 

@@ -9,11 +9,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use zlrs_engine::sampling::Sampling;
 use zlrs_engine::session::State;
-use zlrs_engine::{Drafting, Engine, LoadOptions, Message, Priority, Request};
+use zlrs_engine::{Drafting, Engine, LoadOptions, MaskUse, Message, Priority, Request};
 
 use crate::device::DeviceSetting;
 use crate::error::{core_error, detached, to_python};
 use crate::generation::PyGeneration;
+use crate::mask::{PyMask, hex};
+use crate::meter::{Parts, parts_of};
 use crate::session::{PyPin, RestoredState, key_of, tenant_of};
 
 /// Calls of a progress function are at least this far apart, the last one excepted.
@@ -31,7 +33,7 @@ pub struct PyEngine {
 impl PyEngine {
     /// Reads a GGUF file and starts the engine thread. `progress` is called with bytes done and in all.
     #[staticmethod]
-    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", device="cpu", progress=None))]
+    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", device="cpu", mask=None, mask_fallback=false, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "the options of a load, by name only")]
     fn load(
         py: Python<'_>,
@@ -43,6 +45,8 @@ impl PyEngine {
         chunk_tokens: usize,
         drafting: &str,
         device: &str,
+        mask: Option<&PyMask>,
+        mask_fallback: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let drafting = Drafting::from_name(drafting).ok_or_else(|| {
@@ -67,6 +71,8 @@ impl PyEngine {
                 chunk_tokens,
                 drafting,
                 device: device.choice(),
+                mask: mask.map(|mask| &mask.mask),
+                mask_fallback,
                 progress: &progress,
                 ..LoadOptions::default()
             };
@@ -105,7 +111,24 @@ impl PyEngine {
         info.set_item("layers", facts.layers)?;
         info.set_item("has_chat_template", self.engine.has_chat_template())?;
         info.set_item("kv_bytes", shape.blocks * shape.block_bytes)?;
+        info.set_item("weight_bytes", facts.weight_bytes)?;
+        let heads = facts.zero_heads.iter().map(|(layer, head)| format!("{layer}.{head}"));
+        info.set_item("zero_heads", heads.collect::<Vec<_>>().join(","))?;
+        info.set_item("mask_sum", self.engine.mask_sum().map_or_else(String::new, |sum| hex(&sum)))?;
+        info.set_item(
+            "mask",
+            match &facts.mask {
+                MaskUse::None => "none",
+                MaskUse::Used => "used",
+                MaskUse::Refused(why) => why,
+            },
+        )?;
         Ok(info)
+    }
+
+    /// What each layer holds; without weights it is an empty placeholder.
+    fn parts(&self) -> Vec<Parts> {
+        self.engine.facts().parts.iter().map(parts_of).collect()
     }
 
     /// Tokens of a plain prompt; begins with the model's BOS where the model asks for one.

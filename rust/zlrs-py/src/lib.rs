@@ -11,6 +11,8 @@ mod generation;
 mod graph;
 mod graph_files;
 mod judge;
+mod mask;
+mod meter;
 mod patterns;
 mod perplexity;
 mod plain;
@@ -44,6 +46,10 @@ mod _core {
     use super::graph_files::{PyGraphFiles, repeat_decision};
     #[pymodule_export]
     use super::judge::{answer_pairs, compare_answers, share_limit};
+    #[pymodule_export]
+    use super::mask::PyMask;
+    #[pymodule_export]
+    use super::meter::PyMeter;
     #[pymodule_export]
     use super::patterns::PyPatterns;
     #[pymodule_export]

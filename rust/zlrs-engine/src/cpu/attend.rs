@@ -7,7 +7,7 @@ use zlrs_model::weights::Projection;
 
 use super::CpuBackend;
 use super::buffers::parts;
-use super::rows::{add_branch, norm_rows};
+use super::rows::{add_branch, add_constant, norm_rows, silence};
 use crate::kv::BLOCK_TOKENS;
 use crate::plan::{CHUNK_ROWS, Plan, Row};
 
@@ -17,11 +17,14 @@ impl CpuBackend {
     /// With `last`, what nobody asks for ends here: only the rows that want logits go on, moved to the front of
     /// `hidden`. Returns the number of rows that go on.
     pub(super) fn attend(&mut self, plan: &Plan, layer: usize, last: bool) -> Result<usize, KernelError> {
-        let Self { decoder, weights, ropes, memory, buffers, machine, .. } = self;
+        let Self { decoder, weights, ropes, memory, buffers, machine, observer, .. } = self;
         let (Some(part), Some(weights)) =
             (&decoder.layers[layer].attention, &weights.layers[layer].attention)
         else {
-            return Ok(plan.rows().len());
+            let rows = plan.rows().len();
+            let hidden = &mut buffers.hidden[..rows * decoder.width];
+            add_constant(machine, decoder.layers[layer].attention_constant.as_deref(), hidden)?;
+            return Ok(rows);
         };
         let (isa, pool, width, epsilon) = (machine.isa, &machine.pool, decoder.width, decoder.norm_epsilon);
         let rows = plan.rows().len();
@@ -82,9 +85,27 @@ impl CpuBackend {
         let (values, layout) = (&memory.values, &memory.layout);
         let table = &table[..live.len()];
         attention(pool, isa, values, layout, layer, part.heads, part.scale, table, query, attended, scratch)?;
+        if let Some(cut) = &part.cut {
+            silence(attended, query_width, head_dim, &cut.silent);
+        }
+        if let Some(observer) = observer {
+            observer.heads(layer, head_dim, attended);
+        }
         let (hidden, branch) = (&mut hidden[..live.len() * width], &mut branch[..live.len() * width]);
         matmul_many(pool, &mut [product(&weights.output, branch)], attended, live.len(), scratch)?;
-        add_branch(machine, branch, weights.post_norm.as_deref(), epsilon, hidden, width)?;
+        add_branch(
+            machine,
+            branch,
+            weights.post_norm.as_deref(),
+            epsilon,
+            hidden,
+            width,
+            |hidden, branch| {
+                if let Some(observer) = observer {
+                    observer.attention(layer, hidden, branch);
+                }
+            },
+        )?;
         Ok(live.len())
     }
 }

@@ -5,14 +5,15 @@ use zlrs_model::decoder::Activation;
 
 use super::CpuBackend;
 use super::buffers::parts;
-use super::rows::{add_branch, norm_rows};
+use super::rows::{add_branch, add_constant, norm_rows};
 
 impl CpuBackend {
     /// `hidden += down(activation(gate(norm(hidden))) · up(norm(hidden)))` for `rows` rows.
     pub(super) fn feed(&mut self, rows: usize, layer: usize) -> Result<(), KernelError> {
-        let Self { decoder, weights, buffers, machine, .. } = self;
+        let Self { decoder, weights, buffers, machine, observer, .. } = self;
         let (Some(part), Some(weights)) = (&decoder.layers[layer].mlp, &weights.layers[layer].mlp) else {
-            return Ok(());
+            let hidden = &mut buffers.hidden[..rows * decoder.width];
+            return add_constant(machine, decoder.layers[layer].mlp_constant.as_deref(), hidden);
         };
         let (pool, width, epsilon) = (&machine.pool, decoder.width, decoder.norm_epsilon);
         let hidden = &mut buffers.hidden[..rows * width];
@@ -31,6 +32,10 @@ impl CpuBackend {
         };
         matmul_gated(pool, &mut pair, activation, branch, rows, activated, scratch)?;
         matmul(pool, &weights.down, activated, rows, None, branch, scratch)?;
-        add_branch(machine, branch, weights.post_norm.as_deref(), epsilon, hidden, width)
+        add_branch(machine, branch, weights.post_norm.as_deref(), epsilon, hidden, width, |hidden, branch| {
+            if let Some(observer) = observer {
+                observer.mlp(layer, hidden, branch);
+            }
+        })
     }
 }

@@ -4,16 +4,20 @@ mod attend;
 mod buffers;
 mod feed;
 mod memory;
+mod observe;
 mod rows;
 
 use std::sync::Arc;
 
 use zlrs_kernels::{Isa, KernelError, KvLayout, Pool, RopeTable, matmul, rms_norm, scale, softcap};
+use zlrs_model::ModelError;
 use zlrs_model::decoder::Decoder;
+use zlrs_model::mask::Mask;
 use zlrs_model::weights::Weights;
 
 use self::buffers::Buffers;
 use self::memory::KvMemory;
+pub use self::observe::Observer;
 use crate::backend::{Backend, BackendError, Shape};
 use crate::kv::BLOCK_TOKENS;
 use crate::plan::{Blocks, CHUNK_ROWS, Drafts, Heads, KvPrecision, Layers, Plan};
@@ -28,6 +32,8 @@ pub struct CpuBackend {
     buffers: Buffers,
     machine: Machine,
     shape: Shape,
+    /// Sees what every part adds; none in an engine that serves.
+    observer: Option<Box<dyn Observer>>,
 }
 
 /// Where kernels run.
@@ -76,20 +82,28 @@ impl CpuBackend {
             max_rows: CHUNK_ROWS,
         };
         let buffers = Buffers::new(&decoder, shape.max_rows);
-        Ok(Self {
-            decoder,
-            weights,
-            ropes,
-            memory,
-            buffers,
-            machine: Machine { pool: Arc::new(pool), isa },
-            shape,
-        })
+        let machine = Machine { pool: Arc::new(pool), isa };
+        Ok(Self { decoder, weights, ropes, memory, buffers, machine, shape, observer: None })
     }
 
     /// What the model computes.
     pub fn decoder(&self) -> &Decoder {
         &self.decoder
+    }
+
+    /// From now on computes `full`, the description its weights were loaded with, without the parts that `mask`
+    /// leaves out; the weights stay in memory. For measuring what a mask does.
+    ///
+    /// # Errors
+    /// Those of [`Mask::ablate`].
+    pub fn ablate(&mut self, full: &Decoder, mask: &Mask) -> Result<(), ModelError> {
+        self.decoder = mask.ablate(full)?;
+        Ok(())
+    }
+
+    /// From now on shows an observer what every part adds, or nobody.
+    pub fn observe(&mut self, observer: Option<Box<dyn Observer>>) {
+        self.observer = observer;
     }
 
     /// Refuses what cannot be computed before anything is written.

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use zlrs_kernels::Isa;
-use zlrs_model::decoder::Decoder;
+use zlrs_model::decoder::{Decoder, Layer};
 use zlrs_model::gguf::File;
+use zlrs_model::mask::Mask;
 use zlrs_model::source::TensorSource;
+use zlrs_model::weights::{AttentionWeights, LayerWeights, MlpWeights, Weights};
 
 /// Facts of a loaded model, for receipts and for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,69 @@ pub struct Facts {
     pub device: String,
     /// Why an accelerator that was preferred is not used.
     pub device_note: Option<String>,
+    /// What became of the mask, if one was given.
+    pub mask: MaskUse,
+    /// Query heads left out of attention blocks that are there, as (layer, head).
+    pub zero_heads: Vec<(usize, usize)>,
+    /// Bytes of packed weights.
+    pub weight_bytes: usize,
+    /// What each layer holds, in order.
+    pub parts: Vec<LayerParts>,
+}
+
+/// What became of a mask.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum MaskUse {
+    /// None was given.
+    #[default]
+    None,
+    /// Its parts are left out.
+    Used,
+    /// It is for other weights, so that the full model was loaded; why.
+    Refused(String),
+}
+
+/// What a layer holds. A layer without both blocks is an empty placeholder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LayerParts {
+    /// Query heads that are computed.
+    pub heads: usize,
+    /// Key and value heads that are stored.
+    pub kv_heads: usize,
+    /// Values of a head.
+    pub head_dim: usize,
+    /// Bytes of the attention block's packed weights.
+    pub attention_bytes: usize,
+    /// Bytes of the MLP block's packed weights.
+    pub mlp_bytes: usize,
+    /// Bytes of keys and values of one token.
+    pub kv_bytes_per_token: usize,
+}
+
+/// Heads that a mask leaves out of attention blocks that it keeps.
+pub(super) fn zero_heads(mask: &Mask) -> Vec<(usize, usize)> {
+    let kept = mask.layers.iter().enumerate().filter(|(_, layer)| !layer.without_attention());
+    kept.flat_map(|(index, layer)| {
+        let out = layer.heads.iter().enumerate().filter(|&(_, &out)| out);
+        out.map(move |(head, _)| (index, head))
+    })
+    .collect()
+}
+
+/// What each layer of a loaded model holds.
+pub(crate) fn parts(decoder: &Decoder, weights: &Weights) -> Vec<LayerParts> {
+    let of_layer = |(layer, weights): (&Layer, &LayerWeights)| {
+        let attention = layer.attention.as_ref();
+        LayerParts {
+            heads: attention.map_or(0, |part| part.heads),
+            kv_heads: attention.map_or(0, |part| part.kv_heads),
+            head_dim: attention.map_or(0, |part| part.head_dim),
+            attention_bytes: weights.attention.as_ref().map_or(0, AttentionWeights::bytes),
+            mlp_bytes: weights.mlp.as_ref().map_or(0, MlpWeights::bytes),
+            kv_bytes_per_token: attention.map_or(0, |part| 2 * size_of::<u16>() * part.kv_width()),
+        }
+    };
+    decoder.layers.iter().zip(&weights.layers).map(of_layer).collect()
 }
 
 impl Facts {
@@ -61,6 +126,10 @@ impl Facts {
             layers: decoder.layers.len(),
             device: "cpu".to_owned(),
             device_note: None,
+            mask: MaskUse::None,
+            zero_heads: Vec::new(),
+            weight_bytes: 0,
+            parts: Vec::new(),
         }
     }
 }

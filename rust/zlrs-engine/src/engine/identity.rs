@@ -8,14 +8,23 @@ use crate::session::Identity;
 
 impl Identity {
     /// Of a loaded model. The first call reads the file once.
-    pub(super) fn of(file: &File, block_bytes: usize) -> Result<Self, ModelError> {
+    pub(super) fn of(file: &File, mask: Option<&[u8; 32]>, block_bytes: usize) -> Result<Self, ModelError> {
+        let sum = sha256_of(file)?;
+        // With parts left out it is another model: its keys and values are of no use to the full one.
+        let weights =
+            mask.map_or(sum, |mask| *blake3::Hasher::new_keyed(mask).update(&sum).finalize().as_bytes());
         Ok(Self {
-            weights: digest_of(file.sha256()?),
+            weights,
             tokenizer: tokenizer_sum(file.metadata())?,
             numerics_version: NUMERICS_VERSION,
             block_bytes: block_bytes as u64,
         })
     }
+}
+
+/// SHA-256 of a model file. The first call reads the file once.
+pub(crate) fn sha256_of(file: &File) -> Result<[u8; 32], ModelError> {
+    Ok(digest_of(file.sha256()?))
 }
 
 /// The bytes of a sum in hexadecimal.

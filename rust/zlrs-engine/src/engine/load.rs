@@ -7,10 +7,13 @@ use zlrs_kernels::{Isa, MAX_THREADS, Pool};
 use zlrs_model::ModelError;
 use zlrs_model::decoder::Decoder;
 use zlrs_model::gguf::File;
+use zlrs_model::mask::Mask;
 use zlrs_model::template::ChatTemplate;
 use zlrs_model::tokenizer::Tokenizer;
 use zlrs_model::weights::Weights;
 
+use super::facts::{MaskUse, parts, zero_heads};
+use super::identity::sha256_of;
 use super::{Engine, Facts};
 use crate::EngineError;
 use crate::backend::{Accelerator, Backend, BackendError};
@@ -57,6 +60,10 @@ pub struct LoadOptions<'progress> {
     pub device: DeviceChoice<'progress>,
     /// The instruction set; by default what `ZLRS_ISA` says, or the best there is.
     pub isa: Option<Isa>,
+    /// Parts of the model to leave out: they get no weights and no KV memory and are not computed.
+    pub mask: Option<&'progress Mask>,
+    /// Whether a mask for other weights is left aside, and the full model loaded, in place of an error.
+    pub mask_fallback: bool,
     /// Told bytes of weights read and in all, from any worker.
     pub progress: &'progress (dyn Fn(u64, u64) + Sync),
 }
@@ -72,6 +79,8 @@ impl Default for LoadOptions<'_> {
             drafting: Drafting::Auto,
             device: DeviceChoice::Processor,
             isa: None,
+            mask: None,
+            mask_fallback: false,
             progress: &|_, _| {},
         }
     }
@@ -107,7 +116,8 @@ impl Engine {
             Err(ModelError::NoTemplate) => None,
             result => Some(result.map_err(|error| error.to_string())),
         };
-        let decoder = Decoder::from_metadata(metadata, &file)?;
+        let full = Decoder::from_metadata(metadata, &file)?;
+        let (decoder, mask_use) = masked(full, &file, options)?;
         let block_bytes = kv_layout(&decoder)?.block_bytes();
         let sizes = sizes(decoder.context_length, block_bytes, options)?;
         let mut facts = Facts::new(&file, &decoder, isa, threads, sizes.context_tokens);
@@ -117,9 +127,15 @@ impl Engine {
         } else {
             let pool = Pool::new(threads)?;
             let weights = Weights::load(&decoder, &file, isa, &pool, options.progress)?;
+            facts.weight_bytes = weights.bytes();
+            facts.parts = parts(&decoder, &weights);
             Box::new(CpuBackend::new(decoder, weights, isa, pool, sizes.context_tokens, sizes.blocks)?)
         };
         file.check_unchanged()?;
+        facts.mask = mask_use;
+        let used = options.mask.filter(|_| facts.mask == MaskUse::Used);
+        let mask = used.map(|mask| *blake3::hash(&mask.to_bytes()).as_bytes());
+        facts.zero_heads = used.map(zero_heads).unwrap_or_default();
         let planner = ExactPlanner {
             // A step has room for a token of everyone who is being answered.
             chunk_rows: chunk_rows.max(RUNNING_LIMIT),
@@ -129,7 +145,21 @@ impl Engine {
         let drafting = options.drafting;
         let options = SchedulerOptions { queue_limit, planner, drafting, ..SchedulerOptions::default() };
         let scheduler = Scheduler::start(backend, tokenizer.clone(), options)?;
-        Ok(Self { scheduler, tokenizer, template, facts, file, identity: OnceLock::new() })
+        Ok(Self { scheduler, tokenizer, template, facts, file, mask, identity: OnceLock::new() })
+    }
+}
+
+/// The model that is left, and what became of the mask.
+fn masked(full: Decoder, file: &File, options: &LoadOptions<'_>) -> Result<(Decoder, MaskUse), EngineError> {
+    let Some(mask) = options.mask else { return Ok((full, MaskUse::None)) };
+    let compiled =
+        sha256_of(file).and_then(|sum| mask.check_weights(sum)).and_then(|()| mask.compile(&full, file));
+    match compiled {
+        Ok(decoder) => Ok((decoder, MaskUse::Used)),
+        Err(error @ ModelError::MaskMismatch { .. }) if options.mask_fallback => {
+            Ok((full, MaskUse::Refused(error.to_string())))
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -147,6 +177,15 @@ fn on_device(
         DeviceChoice::Require(accelerator) => (accelerator, true),
     };
     let name = accelerator.name();
+    if options.mask.is_some() {
+        // Accelerators load whole parts only.
+        let message = "a mask is in use, and masks run on the processor".to_owned();
+        if required {
+            return Err(EngineError::Device { name, message });
+        }
+        facts.device_note = Some(format!("{name} is not used: {message}"));
+        return Ok(None);
+    }
     match accelerator.open(decoder, file, sizes.context_tokens, sizes.blocks, &options.progress) {
         Ok(backend) => {
             facts.device = name;

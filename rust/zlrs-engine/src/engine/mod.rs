@@ -12,7 +12,9 @@ use zlrs_model::gguf::File;
 use zlrs_model::template::{ChatTemplate, Message, RenderOptions};
 use zlrs_model::tokenizer::{Segment, Tokenizer};
 
-pub use facts::Facts;
+pub(crate) use facts::parts;
+pub use facts::{Facts, LayerParts, MaskUse};
+pub(crate) use identity::sha256_of;
 pub use load::{DEFAULT_KV_BYTES_LIMIT, DeviceChoice, LoadOptions};
 
 use crate::backend::Shape;
@@ -30,6 +32,8 @@ pub struct Engine {
     template: Option<Result<ChatTemplate, String>>,
     facts: Facts,
     file: File,
+    /// Sum of the mask in use.
+    mask: Option<[u8; 32]>,
     identity: OnceLock<Identity>,
 }
 
@@ -45,6 +49,11 @@ impl Engine {
     /// [`EngineError::Model`] if the file cannot be read any more, or has changed.
     pub fn file_sha256(&self) -> Result<&str, EngineError> {
         Ok(self.file.sha256()?)
+    }
+
+    /// Sum of the mask in use, if one is: it and the file's sum tell which model answers.
+    pub fn mask_sum(&self) -> Option<[u8; 32]> {
+        self.mask
     }
 
     /// Whether the model file has a chat template that can be used.
@@ -153,7 +162,7 @@ impl Engine {
         if let Some(&identity) = self.identity.get() {
             return Ok(identity);
         }
-        let identity = Identity::of(&self.file, self.shape().block_bytes)?;
+        let identity = Identity::of(&self.file, self.mask.as_ref(), self.shape().block_bytes)?;
         Ok(*self.identity.get_or_init(|| identity))
     }
 

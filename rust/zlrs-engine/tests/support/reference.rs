@@ -45,10 +45,14 @@ impl<'a> Reference<'a> {
             if let Some(attention) = &layer.attention {
                 let branch = self.attention(index, attention, &hidden);
                 activation::add(&branch, &mut hidden);
+            } else if let Some(constant) = &layer.attention_constant {
+                activation::add(constant, &mut hidden);
             }
             if let Some(mlp) = &layer.mlp {
                 let branch = self.mlp(index, mlp, &hidden);
                 activation::add(&branch, &mut hidden);
+            } else if let Some(constant) = &layer.mlp_constant {
+                activation::add(constant, &mut hidden);
             }
         }
         let normed = self.norm(&hidden, "output_norm.weight");
@@ -90,7 +94,9 @@ impl<'a> Reference<'a> {
             let kv_head = head / group * part.head_dim..(head / group + 1) * part.head_dim;
             let keys: Vec<&[f32]> = self.keys[layer].iter().map(|row| &row[kv_head.clone()]).collect();
             let values: Vec<&[f32]> = self.values[layer].iter().map(|row| &row[kv_head.clone()]).collect();
-            attended.extend(attend(query, &keys, &values, part.scale, part.window));
+            let silent = part.cut.as_ref().is_some_and(|cut| cut.silent.contains(&head));
+            let result = attend(query, &keys, &values, part.scale, part.window);
+            attended.extend(result.into_iter().map(|value| if silent { 0.0 } else { value }));
         }
         let bias = part.output_bias.then(|| name("attn_output.bias"));
         let out = self.product(&attended, &name("attn_output.weight"), bias);

@@ -62,6 +62,8 @@ impl Decoder {
                         activation: architecture.activation(),
                         post_norm: architecture.post_norms(),
                     }),
+                    attention_constant: None,
+                    mlp_constant: None,
                 })
                 .collect(),
             norm_epsilon,
@@ -172,6 +174,7 @@ fn attentions(
                 post_norm: architecture.post_norms(),
                 window: window.filter(|_| !full),
                 rope: usize::from(!full),
+                cut: None,
             })
         })
         .collect()

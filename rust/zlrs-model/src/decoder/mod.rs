@@ -49,6 +49,10 @@ pub struct Layer {
     pub attention: Option<Attention>,
     /// The gated MLP.
     pub mlp: Option<Mlp>,
+    /// What is added in place of an attention block that a mask left out, `width` values.
+    pub attention_constant: Option<Vec<f32>>,
+    /// What is added in place of an MLP block that a mask left out, `width` values.
+    pub mlp_constant: Option<Vec<f32>>,
 }
 
 /// Grouped-query self-attention. `heads` is a multiple of `kv_heads`.
@@ -75,6 +79,23 @@ pub struct Attention {
     pub window: Option<u32>,
     /// Index into [`Decoder::ropes`].
     pub rope: usize,
+    /// Which of the file's heads these are; `None`: all, in order.
+    pub cut: Option<HeadCut>,
+}
+
+/// Which of a layer's heads a mask left. All lists ascend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadCut {
+    /// Query heads in the file.
+    pub file_heads: usize,
+    /// Key and value heads in the file.
+    pub file_kv_heads: usize,
+    /// The query heads that are computed, by their number in the file.
+    pub heads: Vec<usize>,
+    /// The key and value heads that are computed, by their number in the file.
+    pub kv_heads: Vec<usize>,
+    /// Indices into `heads` of those whose result is set to zero.
+    pub silent: Vec<usize>,
 }
 
 /// `down(activation(gate(x)) · up(x))`.
@@ -97,5 +118,12 @@ impl Attention {
     /// Values of all key (or value) heads.
     pub const fn kv_width(&self) -> usize {
         self.kv_heads * self.head_dim
+    }
+
+    /// Values of all query heads of the file, and of all its key (or value) heads.
+    pub(crate) fn file_widths(&self) -> (usize, usize) {
+        let (heads, kv_heads) =
+            self.cut.as_ref().map_or((self.heads, self.kv_heads), |cut| (cut.file_heads, cut.file_kv_heads));
+        (heads * self.head_dim, kv_heads * self.head_dim)
     }
 }

@@ -101,7 +101,7 @@ fn expected(name: &str, rows: usize, cols: usize) -> ExpectedTensor {
 }
 
 fn attention_parts(attention: &Attention, width: usize) -> Vec<(&'static str, usize, usize)> {
-    let (query, kv) = (attention.query_width(), attention.kv_width());
+    let (query, kv) = attention.file_widths();
     let mut parts = vec![
         (names::ATTENTION_NORM, 1, width),
         (names::QUERY, query, width),

@@ -1,0 +1,71 @@
+"""What was measured of a mask, kept in its file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from zlrs.errors import ConfigurationError
+from zlrs.profile.harm import DomainHarm  # noqa: TC001 - msgspec reads it when it decodes
+
+if TYPE_CHECKING:
+    from zlrs._core import Mask
+
+
+class Gain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a mask saves.
+
+    Attributes:
+        weight_bytes: Packed weights of the masked model.
+        weight_bytes_full: Packed weights of the full model.
+        token_bytes: Weights read for one decoded token, the head included.
+        token_bytes_full: The same for the full model.
+        kv_token_bytes: Keys and values of one token.
+        kv_token_bytes_full: The same for the full model.
+    """
+
+    weight_bytes: int
+    weight_bytes_full: int
+    token_bytes: int
+    token_bytes_full: int
+    kv_token_bytes: int
+    kv_token_bytes_full: int
+
+
+class MaskReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was measured when a mask was made.
+
+    Attributes:
+        model: The model's name.
+        budget_kl: The mean divergence that no domain may exceed, upper bound, in nats.
+        parts: What is left out, in the order in which it was.
+        searched: The loss on the texts that the search looked at.
+        held_out: The loss on texts that it did not look at.
+        steps_back: Parts that were put back because the held-out texts refused them.
+        gain: What is saved.
+        evaluations: How often the model was run over texts.
+    """
+
+    model: str
+    budget_kl: float
+    parts: list[str]
+    searched: list[DomainHarm]
+    held_out: list[DomainHarm]
+    steps_back: int
+    gain: Gain
+    evaluations: int
+
+
+def report_of(mask: Mask) -> MaskReport | None:
+    """What was measured; `None` for a mask that was not.
+
+    Raises:
+        ConfigurationError: The report in the file is not one of ours.
+    """
+    if mask.report == "{}":
+        return None
+    try:
+        return msgspec.json.decode(mask.report.encode(), type=MaskReport)
+    except msgspec.DecodeError as error:
+        raise ConfigurationError(f"the mask's report cannot be read: {error}") from error

@@ -1,0 +1,234 @@
+//! What the parts of a model do, measured: what each adds, and what is lost without it.
+//!
+//! A [`Meter`] holds one full model and no scheduler. It computes texts once as they are, keeps the logits of some
+//! rows, and computes them again without the parts of a mask.
+
+mod harm;
+mod observation;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use harm::Harm;
+pub use observation::{LayerObservation, Observation, PartObservation};
+
+use zlrs_kernels::{Isa, MAX_THREADS, Pool};
+use zlrs_model::decoder::Decoder;
+use zlrs_model::gguf::File;
+use zlrs_model::mask::Mask;
+use zlrs_model::tokenizer::{Segment, Tokenizer};
+use zlrs_model::weights::Weights;
+
+use self::harm::Row;
+use self::observation::Recorder;
+use crate::EngineError;
+use crate::backend::Backend;
+use crate::cpu::{CpuBackend, kv_layout};
+use crate::engine::{LayerParts, parts, sha256_of};
+use crate::kv::BLOCK_TOKENS;
+use crate::plan::{CHUNK_ROWS, Plan, Row as PlanRow};
+
+/// Most bytes of logits that a meter keeps.
+pub const KEPT_LOGITS_BYTES: usize = 2 << 30;
+
+/// A model under measurement.
+pub struct Meter {
+    file: File,
+    full: Decoder,
+    tokenizer: Tokenizer,
+    backend: CpuBackend,
+    parts: Vec<LayerParts>,
+    weight_bytes: usize,
+    token_bytes: usize,
+    window_tokens: usize,
+    windows: Vec<Window>,
+    /// A row is kept after every so many tokens.
+    every: usize,
+}
+
+/// One text, and what the full model says after some of its tokens.
+struct Window {
+    ids: Vec<u32>,
+    rows: Vec<Row>,
+}
+
+impl Meter {
+    /// Reads a model for texts of up to `window_tokens` tokens each. O(file).
+    ///
+    /// # Errors
+    /// As [`Engine::load`](crate::Engine::load).
+    pub fn load(path: &Path, threads: Option<usize>, window_tokens: usize) -> Result<Self, EngineError> {
+        let available = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+        let isa = Isa::select()?;
+        let pool = Pool::new(threads.unwrap_or_else(available))?;
+        let file = File::open(path)?;
+        let tokenizer = Tokenizer::from_metadata(file.metadata())?;
+        let full = Decoder::from_metadata(file.metadata(), &file)?;
+        if !(2..=full.context_length).contains(&window_tokens) {
+            let allowed = format!("2 to {}, the model's window", full.context_length);
+            return Err(EngineError::Option { name: "window_tokens", given: window_tokens, allowed });
+        }
+        let weights = Weights::load(&full, &file, isa, &pool, &|_, _| {})?;
+        file.check_unchanged()?;
+        kv_layout(&full)?;
+        let (parts, weight_bytes) = (parts(&full, &weights), weights.bytes());
+        let token_bytes = weights.head().bytes()
+            + parts.iter().map(|part| part.attention_bytes + part.mlp_bytes).sum::<usize>();
+        let blocks = window_tokens.div_ceil(BLOCK_TOKENS);
+        let backend = CpuBackend::new(full.clone(), weights, isa, pool, window_tokens, blocks)?;
+        Ok(Self {
+            file,
+            full,
+            tokenizer,
+            backend,
+            parts,
+            weight_bytes,
+            token_bytes,
+            window_tokens,
+            windows: Vec::new(),
+            every: 1,
+        })
+    }
+
+    /// Tokens of a text, as the model gets them.
+    pub fn encode(&self, text: &str) -> Vec<u32> {
+        self.tokenizer.encode_prompt(&[Segment::text(text)])
+    }
+
+    /// A mask that leaves nothing out.
+    ///
+    /// # Errors
+    /// [`EngineError::Model`] if the file cannot be read any more.
+    pub fn empty_mask(&self) -> Result<Mask, EngineError> {
+        Ok(Mask::empty(&self.full, sha256_of(&self.file)?))
+    }
+
+    /// What each layer of the full model holds.
+    pub fn parts(&self) -> &[LayerParts] {
+        &self.parts
+    }
+
+    /// Bytes of all packed weights.
+    pub fn weight_bytes(&self) -> usize {
+        self.weight_bytes
+    }
+
+    /// Bytes of packed weights that are read for one decoded token: all layers and the head.
+    pub fn token_bytes(&self) -> usize {
+        self.token_bytes
+    }
+
+    /// What each layer would hold with a mask, and the bytes of packed weights, by loading it. O(file).
+    ///
+    /// # Errors
+    /// Those of [`Mask::compile`] and of the load.
+    pub fn compiled(&self, mask: &Mask) -> Result<(Vec<LayerParts>, usize), EngineError> {
+        let decoder = mask.compile(&self.full, &self.file)?;
+        let weights = Weights::load(&decoder, &self.file, Isa::select()?, &Pool::new(1)?, &|_, _| {})?;
+        Ok((parts(&decoder, &weights), weights.bytes()))
+    }
+
+    /// Computes the texts with the full model and keeps its logits after every `every`-th token. Replaces the
+    /// texts of the last call.
+    ///
+    /// # Errors
+    /// [`EngineError::Option`] for texts that are too long or too many, [`EngineError::UnknownToken`],
+    /// [`EngineError::Step`].
+    pub fn reference(&mut self, windows: Vec<Vec<u32>>, every: usize) -> Result<(), EngineError> {
+        let every = every.max(1);
+        let vocabulary = self.full.vocabulary;
+        let rows: usize = windows.iter().map(|ids| ids.len() / every).sum();
+        let most = KEPT_LOGITS_BYTES / (vocabulary * size_of::<f32>());
+        if rows > most {
+            let allowed = format!("0 to {most}; give less text, or keep fewer of its rows");
+            return Err(EngineError::Option { name: "rows to keep", given: rows, allowed });
+        }
+        for ids in &windows {
+            if !(2..=self.window_tokens).contains(&ids.len()) {
+                let allowed = format!("2 to {}", self.window_tokens);
+                return Err(EngineError::Option { name: "tokens of a text", given: ids.len(), allowed });
+            }
+            if let Some(index) = ids.iter().position(|&id| id as usize >= vocabulary) {
+                return Err(EngineError::UnknownToken { index, id: ids[index], vocabulary });
+            }
+        }
+        self.windows.clear();
+        self.every = every;
+        self.backend.ablate(&self.full, &Mask::empty(&self.full, [0; 32]))?;
+        for ids in windows {
+            let mut rows = Vec::new();
+            run(&mut self.backend, &ids, every, &mut |position, logits| {
+                rows.push(Row::new(position, logits.to_vec()));
+            })?;
+            self.windows.push(Window { ids, rows });
+        }
+        Ok(())
+    }
+
+    /// Computes the texts again without the parts of the mask: what each kept row loses, by text.
+    ///
+    /// # Errors
+    /// [`EngineError::Model`] for a mask of another model, [`EngineError::Step`].
+    pub fn measure(&mut self, mask: &Mask, windows: &[usize]) -> Result<Vec<Vec<Harm>>, EngineError> {
+        self.backend.ablate(&self.full, mask)?;
+        let mut all = Vec::new();
+        for window in windows.iter().filter_map(|&index| self.windows.get(index)) {
+            let (mut harms, mut kept) = (Vec::new(), window.rows.iter());
+            run(&mut self.backend, &window.ids, self.every, &mut |position, logits| {
+                if let Some(row) = kept.next() {
+                    debug_assert_eq!(row.position, position);
+                    harms.push(row.harm(logits, window.ids.get(position + 1).copied()));
+                }
+            })?;
+            all.push(harms);
+        }
+        Ok(all)
+    }
+
+    /// Computes some of the texts with the full model and sums up what every part adds.
+    ///
+    /// # Errors
+    /// [`EngineError::Step`].
+    pub fn observe(&mut self, windows: &[usize]) -> Result<Observation, EngineError> {
+        self.backend.ablate(&self.full, &Mask::empty(&self.full, [0; 32]))?;
+        let observation = Arc::new(Mutex::new(Observation::new(&self.full)));
+        self.backend.observe(Some(Box::new(Recorder::new(Arc::clone(&observation), self.full.width))));
+        let result = windows
+            .iter()
+            .filter_map(|&index| self.windows.get(index))
+            .try_for_each(|window| run(&mut self.backend, &window.ids, 1, &mut |_, _| {}));
+        self.backend.observe(None);
+        result?;
+        let observation = observation.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(observation.clone())
+    }
+}
+
+/// Computes a text from its beginning; `see` gets the logits after every `every`-th token.
+fn run(
+    backend: &mut CpuBackend,
+    ids: &[u32],
+    every: usize,
+    see: &mut dyn FnMut(usize, &[f32]),
+) -> Result<(), EngineError> {
+    let vocabulary = backend.shape().vocabulary;
+    let blocks: Vec<u32> = (0..ids.len().div_ceil(BLOCK_TOKENS) as u32).collect();
+    let mut plan = Plan::default();
+    for (chunk, tokens) in ids.chunks(CHUNK_ROWS).enumerate() {
+        plan.clear();
+        let sequence = plan.add_sequence(&blocks);
+        for (offset, &token) in tokens.iter().enumerate() {
+            let position = chunk * CHUNK_ROWS + offset;
+            let wants_logits = (position + 1).is_multiple_of(every);
+            plan.add_row(PlanRow { token, position: position as u32, sequence, wants_logits });
+        }
+        let logits = backend
+            .step(&plan, &|| false)
+            .map_err(|error| EngineError::Step { message: error.to_string() })?;
+        let wanted = plan.rows().iter().filter(|row| row.wants_logits);
+        for (row, logits) in wanted.zip(logits.chunks_exact(vocabulary)) {
+            see(row.position as usize, logits);
+        }
+    }
+    Ok(())
+}
