@@ -6,7 +6,7 @@ TEST_MODEL := smollm2-135m-instruct-q4_1
 DEMO_MODEL ?= qwen2.5-coder-0.5b-instruct-q4_k_m
 BENCH_MODELS = smollm2-135m-instruct-q4_1 $(DEMO_MODEL) qwen2.5-coder-1.5b-instruct-q4_k_m gemma-3-270m-q4_k_m
 
-.PHONY: help setup run test test-rust test-python lint format bench bench-proxy bench-graph bench-engine bench-quality bench-serve bench-sessions docs wheel exactness conformance kernels-sanitized ptx ptx-check device-check clean
+.PHONY: help setup run test test-rust test-python lint format bench bench-proxy bench-graph bench-engine bench-quality bench-serve bench-sessions bench-skip docs wheel exactness conformance kernels-sanitized ptx ptx-check device-check clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | column -t -s '|'
@@ -63,6 +63,10 @@ bench-serve: setup  ## Reuse, drafting, branches, cancels, clients beside llama-
 bench-sessions: setup  ## A session's second turn, and a question computed while it is typed (three minutes)
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)
 	@$(BIN)/python benches/sessions.py --model $(DEMO_MODEL)
+
+bench-skip: setup  ## Masks: the curve of harm against saving, memory and speed (up to an hour; DATA='FILE...' for your texts)
+	@$(BIN)/zlrs models pull $(DEMO_MODEL)
+	@$(BIN)/python benches/skip.py --model $(DEMO_MODEL) $(if $(DATA),--data $(DATA))
 
 bench-graph: setup  ## Figures of the decision graph over replayed traffic beside GPTCache and cachellm (twenty minutes; nothing else should run)
 	@cd benches && ../$(BIN)/python -m graph
