@@ -21,6 +21,7 @@ __all__ = [
     "RestoredState",
     "Tokenizer",
     "answer_pairs",
+    "answer_plain",
     "build_info",
     "clean_text",
     "compare_answers",
