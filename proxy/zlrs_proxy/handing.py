@@ -26,6 +26,9 @@ async def hand_on(content: StreamReader, take: Callable[[bytes], bool]) -> None:
     piece = content.read_nowait()
     if piece and not take(piece):
         return
+    # The read may have resumed the connection and so brought more, or the end, which wake nobody any more.
+    if content._buffer or content.is_eof() or content.exception() is not None:  # noqa: SLF001 - as below
+        return
     hand = _Hand(content, take)
     # Where the library keeps the future of the one who waits for the next piece.
     content._waiter = waiter = cast("asyncio.Future[None]", hand)  # noqa: SLF001 - there is no public place

@@ -75,7 +75,8 @@ class Pipeline:
         self._hosts = accept.HostRule(settings)
         self._plain: PlainWay | None = None
         is_direct = rewriter is None and not look.is_needed and access.is_open
-        if decider is not None and is_direct and settings.body_limit_bytes >= PLAIN_BYTES:
+        limit = min(settings.body_limit_bytes, settings.graph_body_limit_bytes)
+        if decider is not None and is_direct and limit >= PLAIN_BYTES:
             self._plain = PlainWay(
                 decider, accounts, self._hosts, pool.first, metrics, clock, receipts=settings.receipts
             )

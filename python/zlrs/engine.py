@@ -96,7 +96,7 @@ class Engine:
         kv_bytes: int | None = None,
         queue_limit: int = DEFAULT_QUEUE_LIMIT,
         drafting: Literal["off", "auto", "always"] = "auto",
-        device: Literal["auto", "cpu", "cuda"] = "auto",
+        device: Literal["auto", "cpu", "cuda"] = "cpu",
         mask: str | os.PathLike[str] | None = None,
         mask_fallback: bool = False,
         progress: bool | Callable[[int, int], None] = True,

@@ -190,7 +190,7 @@ class FakeEngine:
         return {
             "name": "Fake Model", "architecture": "llama", "quantization": "Q4_1", "file_sha256": "ab" * 32,
             "file_bytes": 1000, "vocabulary": VOCABULARY, "context_tokens": self.context_tokens, "threads": 1,
-            "isa": "naive", "numerics_version": 1, "layers": 2, "has_chat_template": True,
+            "isa": "naive", "device": "cpu", "numerics_version": 1, "layers": 2, "has_chat_template": True,
             "kv_bytes": 1 << 20, "weight_bytes": 1000, "mask": "none", "mask_sum": "", "zero_heads": "",
         }  # fmt: skip
 

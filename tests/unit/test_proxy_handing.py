@@ -78,3 +78,28 @@ async def test_a_reader_that_is_cancelled_leaves_the_stream_to_others() -> None:
     content.feed_data(b"later")
     assert got == []
     assert await content.readany() == b"later"
+
+
+class _Resuming(StreamReader):
+    """As if its connection was paused: a read resumes it, which feeds the stream before it returns."""
+
+    ends = False
+
+    def read_nowait(self, n: int = -1) -> bytes:
+        piece = super().read_nowait(n)
+        _chunk(self, b"second")
+        if self.ends:
+            self.feed_eof()
+        return piece
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_what_the_first_read_itself_brings_is_left_to_the_next_read(*, ends: bool) -> None:
+    content = _Resuming(mock.Mock(spec=BaseProtocol), 1 << 16, loop=asyncio.get_running_loop())
+    content.ends = ends
+    _chunk(content, b"first")
+    got: list[bytes] = []
+    await asyncio.wait_for(hand_on(content, lambda piece: not got.append(piece)), 5)
+    assert got == [b"first"]
+    assert await content.readany() == b"second"
+    assert content.at_eof() is ends

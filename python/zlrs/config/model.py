@@ -50,7 +50,7 @@ class EngineSettings(Section, frozen=True):
         Meta(
             description="where the model is computed: on a GPU if one can be used, on the processor, on a GPU"
         ),
-    ] = "auto"
+    ] = "cpu"
 
 
 class ZeroLayerSettings(Section, frozen=True):

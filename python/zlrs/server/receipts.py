@@ -37,6 +37,8 @@ class ModelFacts:
     context_tokens: int
     vocabulary: int
     kv_tokens: int
+    numerics_version: int = 1
+    device: str = "cpu"
 
     @classmethod
     def of_engine(cls, engine: Engine) -> ModelFacts:
@@ -53,6 +55,8 @@ class ModelFacts:
             context_tokens=int(info["context_tokens"]),
             vocabulary=int(info["vocabulary"]),
             kv_tokens=engine.statistics["kv_blocks_total"] * BLOCK_TOKENS,
+            numerics_version=int(info["numerics_version"]),
+            device=header_safe(str(info["device"])),
         )
 
     @property
@@ -62,8 +66,9 @@ class ModelFacts:
 
     @property
     def identity(self) -> str:
-        """Tells this model from every other, a mask included."""
-        return self.file_sha256 + (f"+{self.mask_sum}" if self.mask_sum else "")
+        """What makes the tokens: the file, a mask, the rules of arithmetic, the device."""
+        mask = f"+{self.mask_sum}" if self.mask_sum else ""
+        return f"{self.file_sha256}{mask}:{self.numerics_version}:{self.device}"
 
     def _sums(self, separator: str) -> str:
         mask = separator + self.mask_sum[:SUM_DIGITS] if self.mask_sum else ""

@@ -20,6 +20,7 @@ from zlrs.server.errors import encode, invalid, refuse
 from zlrs.server.limits import decode
 from zlrs.server.messages_request import turns_of
 from zlrs.server.session_lookup import find_session, unknown_session
+from zlrs.server.sessions import Life
 from zlrs.server.sse import EventResponse
 from zlrs.server.turns import expired_event
 from zlrs.types import Message, MessagesRequest, MessagesTurn
@@ -27,8 +28,10 @@ from zlrs.typing_ahead import settled_ids
 from zlrs.wire import message_event
 
 if TYPE_CHECKING:
+    from zlrs.kept import Saved
     from zlrs.server.context import ServerContext
     from zlrs.server.sessions import Session
+    from zlrs.server.state_files import StateFiles
 
 EVENT_STREAM = "text/event-stream"
 
@@ -84,8 +87,29 @@ async def handle_flush(request: web.Request) -> web.Response:
             "this server saves no sessions",
             suggestion="Start it with `--sessions-path DIR` (`session.path`)",
         )
-    saved = await asyncio.to_thread(context.state_files.save, session)
+    # To its end, also when the client goes: what is written for a session that was destroyed is taken back.
+    saved = await asyncio.shield(_save(context.state_files, session))
     return _json({**_facts(context, session), "saved_tokens": saved.tokens, "saved_bytes": saved.bytes})
+
+
+async def _save(files: StateFiles, session: Session) -> Saved:
+    """Write a session that is open, and still open when it is written.
+
+    Raises:
+        Refusal: 409 when it is being destroyed, 404 when it has ended.
+    """
+    if session.is_open():
+        saved = await asyncio.to_thread(files.save, session)
+        if session.is_open():
+            return saved
+        await asyncio.to_thread(files.forget, session.digest)
+    if session.life is Life.OVER:
+        raise refuse("session_expired", "the session has ended")
+    raise refuse(
+        "conflict_error",
+        f"session {session.id} is being destroyed and is not written",
+        suggestion="Use it within its grace, then flush it",
+    )
 
 
 async def handle_draft(request: web.Request) -> web.Response:

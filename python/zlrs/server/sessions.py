@@ -79,6 +79,10 @@ class Session:
     draft: Draft | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def is_open(self) -> bool:
+        """Whether it has neither ended nor been destroyed."""
+        return self.life is Life.OPEN
+
     def expires(self) -> float:
         """Clock at which it ends if nobody uses it."""
         return self.ends if self.life is Life.CLOSING else self.used + self.idle_seconds
@@ -175,9 +179,11 @@ class Sessions:
         """Note a use, by its owner; a session in its grace is open again.
 
         Raises:
-            Refusal: 403 for another credential.
+            Refusal: 403 for another credential; 404 when it has ended since it was found.
         """
         require_owner(session, tenant)
+        if session.life is Life.OVER:
+            raise refuse("session_expired", "the session has ended meanwhile")
         session.used = self._monotonic()
         session.life = Life.OPEN
 

@@ -57,6 +57,9 @@ impl<'d> PlainPost<'d> {
         let window = &data[..data.len().min(HEAD_BYTES_MAX)];
         let head_end = window.windows(4).position(|four| four == b"\r\n\r\n")?;
         let line_end = rest.iter().position(|&byte| byte == b'\r')?;
+        if rest.get(line_end + 1) != Some(&b'\n') {
+            return None;
+        }
         let target = rest[..line_end].strip_suffix(b" HTTP/1.1")?;
         if !target.iter().all(|byte| (0x21..=0x7e).contains(byte) && *byte != b'#') {
             return None;
@@ -78,6 +81,14 @@ impl<'d> PlainPost<'d> {
 
 type Headers<'d> = Vec<(&'d [u8], &'d [u8])>;
 
+/// Without the blanks that may stand around a value: spaces and tabs, nothing else.
+fn trim_blanks(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}
+
 /// Headers and the host. `lines` is every line with its end.
 fn read_headers(mut lines: &[u8], body_bytes: usize) -> Option<(Headers<'_>, &[u8])> {
     let mut headers = Vec::with_capacity(16);
@@ -90,7 +101,7 @@ fn read_headers(mut lines: &[u8], body_bytes: usize) -> Option<(Headers<'_>, &[u
         let line = &lines[..end];
         lines = &lines[end + 2..];
         let colon = line.iter().position(|&byte| byte == b':')?;
-        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        let (name, value) = (&line[..colon], trim_blanks(&line[colon + 1..]));
         if name.is_empty() || !name.iter().all(|&byte| is_token(byte)) {
             return None;
         }

@@ -121,6 +121,7 @@ impl Engine {
         let block_bytes = kv_layout(&decoder)?.block_bytes();
         let sizes = sizes(decoder.context_length, block_bytes, options)?;
         let mut facts = Facts::new(&file, &decoder, isa, threads, sizes.context_tokens);
+        facts.mask = mask_use;
         let on_device = on_device(options, &decoder, &file, sizes, &mut facts)?;
         let backend: Box<dyn Backend> = if let Some(backend) = on_device {
             backend
@@ -132,7 +133,6 @@ impl Engine {
             Box::new(CpuBackend::new(decoder, weights, isa, pool, sizes.context_tokens, sizes.blocks)?)
         };
         file.check_unchanged()?;
-        facts.mask = mask_use;
         let used = options.mask.filter(|_| facts.mask == MaskUse::Used);
         let mask = used.map(|mask| *blake3::hash(&mask.to_bytes()).as_bytes());
         facts.zero_heads = used.map(zero_heads).unwrap_or_default();
@@ -177,7 +177,7 @@ fn on_device(
         DeviceChoice::Require(accelerator) => (accelerator, true),
     };
     let name = accelerator.name();
-    if options.mask.is_some() {
+    if facts.mask == MaskUse::Used {
         // Accelerators load whole parts only.
         let message = "a mask is in use, and masks run on the processor".to_owned();
         if required {

@@ -22,6 +22,9 @@ use crate::plan::{Candidate, Plan, Planner};
 use crate::prefix::PrefixCache;
 use crate::vocabulary::Vocabulary;
 
+/// How long to wait for memory that others hold before looking again.
+const LENT_WAIT: Duration = Duration::from_millis(2);
+
 pub(super) struct Worker {
     pub queue: Arc<Queue>,
     pub counters: Arc<Counters>,
@@ -84,9 +87,17 @@ impl Worker {
         }
         match self.plan() {
             Ok(()) => self.step(),
+            // A state that is being saved or restored gives its memory back by itself.
+            Err(_) if self.memory_is_lent() => std::thread::sleep(LENT_WAIT),
             Err(error) => self.fail_running(&Failure::Step(error.to_string())),
         }
         true
+    }
+
+    /// Whether others than running requests hold blocks, once nothing is kept for reuse.
+    fn memory_is_lent(&self) -> bool {
+        let held: usize = self.running.iter().map(|running| running.sequence.blocks().len()).sum();
+        self.prefixes().is_empty() && self.arena.blocks() - self.arena.free_blocks() > held
     }
 
     /// Decides what the coming step computes, with blocks for all of it.

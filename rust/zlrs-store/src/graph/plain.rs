@@ -96,5 +96,11 @@ fn plain_answer(
     mark[..32].copy_from_slice(&keys.entry.0);
     let created_ms = u64::try_from(u128::from(now_ms).saturating_sub(age.as_millis())).ok()?;
     mark[32..].copy_from_slice(&created_ms.to_le_bytes());
+    // What an answer tells of its tokens depends on its form. Times end long before this byte.
+    mark[39] = match decision.form {
+        Form::Json => 1,
+        Form::Stream { include_usage: false } => 2,
+        Form::Stream { include_usage: true } => 3,
+    };
     Some(PlainAnswer { sent, mark })
 }
