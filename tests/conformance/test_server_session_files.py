@@ -1,4 +1,4 @@
-"""What is written of a session, and what is not."""
+"""What is written of a session and what is not; what has ended stays ended."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
+import pytest
+
 from support.fake_engine import Script
 from support.serving import MODEL, serving
 from zlrs.config import SessionSettings
+from zlrs.server.errors import Refusal
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from support.serving import Served
     from zlrs.kept import Saved
@@ -73,3 +74,14 @@ async def test_what_is_written_while_it_is_destroyed_is_taken_back(
         async with await flush as response:
             assert response.status == 409
         assert done == ["forgotten", "saved", "forgotten"]
+
+
+async def test_a_session_that_ended_since_it_was_found_is_not_taken_up() -> None:
+    async with serving(Script()) as served:
+        await opened(served)
+        (session,) = served.context.sessions.all()
+        served.context.sessions.end(session)
+        with pytest.raises(Refusal) as refused:
+            served.context.sessions.use(session, session.tenant)
+        assert refused.value.error.type == "session_expired"
+        assert not session.is_open()

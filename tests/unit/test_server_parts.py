@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,15 @@ FACTS = ModelFacts(
     vocabulary=100,
     kv_tokens=64,
 )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"device": "cuda"}, {"numerics_version": 2}, {"mask_sum": "ab"}, {"file_sha256": "cd"}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_answers_of_another_arithmetic_are_another_models(other: dict[str, str | int]) -> None:
+    assert dataclasses.replace(FACTS, **other).identity != FACTS.identity
 
 
 def test_ids_are_version_7_and_sort_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
