@@ -289,7 +289,8 @@ class Engine:
         they are computed again by the next turn.
 
         Raises:
-            KvIncompatibleError: It was made with another tokenizer.
+            KvIncompatibleError: It was made with another tokenizer, with another key, by another version, or
+                is over the limit.
             KvCorruptError: The file is not, bit for bit, what was saved with this key.
             SessionForbiddenError: It is another tenant's.
             SessionExpiredError: There is no such file.

@@ -105,6 +105,7 @@ class Kept:
 
         Raises:
             KvCorruptError: The file is not, bit for bit, what was saved with this key.
+            KvIncompatibleError: It was saved with another key, by another version, or is over the limit.
             SessionForbiddenError: It is another tenant's.
             SessionExpiredError: There is none.
         """

@@ -6,71 +6,17 @@ import asyncio
 import hashlib
 import hmac
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from support.events import parse_events
 from support.eventually import eventually
-from support.fake_engine import FakeEngine, Script
-from support.serving import MODEL, Served, serving
+from support.fake_engine import Script
+from support.serving import MODEL, serving
+from support.session_client import KEYS, SESSION, Client, Clock, kind, rendered
 from zlrs.config import ServerSettings, SessionSettings
 from zlrs.server.errors import Refusal
-from zlrs.server.lifecycle import save_sessions
 from zlrs.server.session_lookup import require_names
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-SESSION = "X-ZLRS-Session"
-KEYS = ("key-of-anne-0123456789", "key-of-bela-0123456789")
-
-
-class Clock:
-    """Time that only the test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Client:
-    """One user of a server."""
-
-    def __init__(self, served: Served, key: str | None = None) -> None:
-        self.served = served
-        self.headers = {} if key is None else {"x-api-key": key}
-        self.id = self.secret = ""
-
-    async def say(self, text: str, session: str | None = None, *, status: int = 200, **more: object) -> dict:
-        """A request; the session is the client's own unless another is named."""
-        headers = {**self.headers, SESSION: session or self.secret or "create"}
-        headers |= more.pop("headers", {})  # type: ignore[arg-type]
-        body = {"model": MODEL, "max_tokens": 50, "messages": [{"role": "user", "content": text}], **more}
-        async with self.served.client.post("/v1/messages", json=body, headers=headers) as response:
-            answer = await response.json(content_type=None)
-            assert response.status == status, answer
-            if status == 200 and not self.secret:
-                self.id, _, self.secret = response.headers[SESSION].partition(";secret=")
-        return answer
-
-    async def call(self, method: str, tail: str = "", *, status: int = 200, **more: object) -> dict:
-        headers = self.headers | ({SESSION: self.secret} if self.secret else {})
-        url = f"/v1/sessions/{more.pop('id', self.id)}{tail}"
-        async with self.served.client.request(method, url, headers=headers, **more) as response:  # type: ignore[arg-type]
-            answer = await response.json(content_type=None)
-            assert response.status == status, answer
-        return answer
-
-
-def kind(answer: dict) -> str:
-    return answer["error"]["type"]
-
-
-def rendered(served: Served) -> list[str]:
-    return [content for _, content in served.core.rendered[-1]]
 
 
 async def test_turns_are_appended_or_sent_whole() -> None:
@@ -285,6 +231,10 @@ async def test_a_client_that_vanishes_leaves_the_conversation_as_it_was(
             await anne.say("three", zlrs={"append": True})
             assert rendered(served) == ["one", "abc", "three"]
         await eventually(lambda: served.context.admission.in_flight == 0, "idleness")
+        if first:
+            # A session begins with its first whole answer: whoever goes before it leaves none.
+            await eventually(lambda: all(one.answers for one in served.context.sessions.all()), "its end")
+            assert len(served.context.sessions) == (phase == "queued")
         for session in served.context.sessions.all():
             served.context.sessions.end(session)
         assert served.core.held == []
@@ -318,121 +268,6 @@ async def test_limits_on_number_and_memory() -> None:
         await first.say("x" * 60)
         assert (await second.call("GET"))["kept_tokens"] == 0
         assert kind(await Client(served).say("one", status=429)) == "rate_limit_error"
-
-
-async def test_saved_sessions_outlive_the_process(tmp_path: Path) -> None:
-    settings = SessionSettings(path=str(tmp_path / "sessions"))
-    core = FakeEngine(Script(reply="yes"))
-    async with serving(core=core, session=settings, keys=KEYS) as served:
-        anne = Client(served, KEYS[0])
-        await anne.say("one", zlrs={"append": True})
-        assert (await anne.call("POST", "/flush"))["saved_tokens"] > 0
-        other = Client(served, KEYS[0])
-        await other.say("else")
-        await save_sessions(served.context)
-    assert len(core.saved) == 2
-    assert (tmp_path / "sessions" / "key").stat().st_mode & 0o777 == 0o600
-    assert anne.secret not in "".join(core.saved)
-    again = FakeEngine(Script(reply="yes"))
-    again.saved = core.saved
-    async with serving(core=again, session=settings, keys=KEYS) as served:
-        anne.served = served
-        bela = Client(served, KEYS[1])
-        assert kind(await bela.say("mine", anne.secret, status=403)) == "session_forbidden"
-        await anne.say("two", zlrs={"append": True})
-        assert rendered(served) == ["one", "yes", "two"]
-        # Destroyed is destroyed on disk too (the fake keeps its files elsewhere).
-        other.served = served
-        again.fit = "nothing"
-        assert kind(await other.say("x", status=400)) == "kv_incompatible"
-        again.fit = "tokenizer"
-        assert kind(await other.say("x", status=400)) == "kv_incompatible"
-        moved = await other.say("x", headers={"X-ZLRS-KV-Migrate": f"{MODEL}-to-{MODEL}"})
-        assert moved["zlrs"]["session"]["recompute"] == "tokenizer"
-        assert len(again.held) == 2
-
-
-async def test_a_damaged_state_is_told_or_computed_again(tmp_path: Path) -> None:
-    settings = SessionSettings(path=str(tmp_path))
-    core = FakeEngine(Script(reply="yes"))
-    async with serving(core=core, session=settings) as served:
-        anne = Client(served)
-        await anne.say("one", zlrs={"append": True})
-        await save_sessions(served.context)
-    for append in (True, False):
-        again = FakeEngine(Script(reply="yes"))
-        again.saved = {path: (b"other", *rest) for path, (_, *rest) in core.saved.items()}  # type: ignore[misc]
-        async with serving(core=again, session=settings) as served:
-            anne.served = served
-            if append:
-                refused = await anne.say("two", zlrs={"append": True}, status=409)
-                assert (kind(refused), refused["error"]["code"]) == ("kv_corrupt", "ERR_KV_CORRUPT_0x7F")
-                assert str(tmp_path) not in refused["error"]["message"]
-            else:
-                answer = await anne.say("two")
-                assert answer["zlrs"]["session"]["recompute"] == "kv_corrupt"
-
-
-async def test_typing_ahead_holds_the_last_word_back_and_cuts_back_on_edits() -> None:
-    script = Script(reply="yes")
-    async with serving(script) as served:
-        anne = Client(served)
-        await anne.say("one", zlrs={"append": True})
-        session = served.context.sessions.all()[0]
-        count = len(served.core.generations)
-        for typed in ("How", "How do I bo", "How do I boil a", "How do you"):
-            told = await anne.call("POST", "/draft", json={"text": typed})
-            assert told["held_back_tokens"] > 0
-            assert session.draft is not None
-            await session.draft.settle()
-        # An edit that only takes away finds all it needs; the next text pays for the difference.
-        drafts = served.core.generations[count:]
-        texts = ["".join(chr(token) for token in draft.ids if token < 0x110000) for draft in drafts]
-        assert [text.removeprefix("oneyes") for text in texts] == ["", "How do I", "How do I boil"]
-        assert all(draft.options["priority"] == "batch" for draft in drafts)
-        script.cached_tokens = len(drafts[0].ids)
-        answer = await anne.say("How do you do?", zlrs={"append": True})
-        report = answer["zlrs"]["session"]["draft"]
-        assert report["updates"] == 4
-        assert report["wasted_tokens"] > 0
-        assert report["first_token_ms"] > 0
-        assert rendered(served) == ["one", "yes", "How do you do?"]
-        whole = {"messages": [{"role": "user", "content": "a whole new talk"}]}
-        assert (await anne.call("POST", "/draft", json=whole))["settled_tokens"] > 0
-        for bad in ({}, {"text": "a", **whole}, {"text": 5}, {"typo": "a"}):
-            assert kind(await anne.call("POST", "/draft", json=bad, status=400)) == "invalid_request_error"
-        await anne.call("DELETE")
-        served.context.sessions.end(session)
-        assert served.core.held == []
-
-
-async def test_preheat_computes_for_the_caller_alone() -> None:
-    async with serving(keys=KEYS) as served:
-        body = {"model": MODEL, "prompts": ["You are a clerk.", {"system": "s", "messages": []}]}
-        async with served.client.post("/v1/preheat", json=body, headers={"x-api-key": KEYS[0]}) as response:
-            assert response.status == 200
-            told = await response.json()
-        assert [prompt["tokens"] > 0 for prompt in told["prompts"]] == [True, True]
-        tenants = {options["tenant"] for options in served.core.submitted}
-        await Client(served, KEYS[0]).say("x")
-        await Client(served, KEYS[1]).say("x")
-        anne, bela = (options["tenant"] for options in served.core.submitted[-2:])
-        assert tenants == {anne}
-        assert bela != anne
-        weights = {"model": MODEL, "weight_blocks": [0, 1]}
-        async with served.client.post(
-            "/v1/preheat", json=weights, headers={"x-api-key": KEYS[0]}
-        ) as response:
-            assert (await response.json())["layers"] == 2
-        for bad in (
-            {"model": MODEL}, {"model": "no", "prompts": ["x"]}, {"model": MODEL, "weight_blocks": [2]},
-            {"model": MODEL, "weight_blocks": "some"}, {"model": MODEL, "prompts": ["x" * 5000]},
-            {"model": MODEL, "prompts": ["x"] * 65},
-        ):  # fmt: skip
-            async with served.client.post(
-                "/v1/preheat", json=bad, headers={"x-api-key": KEYS[0]}
-            ) as response:
-                assert response.status in {400, 404}, bad
 
 
 async def test_many_users_at_once_never_hear_each_other() -> None:

@@ -22,6 +22,8 @@ ROLE_IDS = {"system": 0x110001, "user": 0x110002, "assistant": 0x110003}
 END_OF_TURN = 0x110004
 VOCABULARY = 0x110005
 DRAWN_SEED = 4242
+DAMAGED = b"damaged"
+"""In the place of the key of a saved state: the file is not what was saved."""
 
 
 def core_error(kind: str, message: str) -> CoreError:
@@ -275,12 +277,13 @@ class FakeEngine:
     def restore_state(
         self, path: str | os.PathLike[str], key: bytes, *, limit_bytes: int, tenant: bytes | None = None
     ) -> FakeRestored:
-        del limit_bytes
         if os.fspath(path) not in self.saved:
             raise core_error("session_expired", "there is no saved state")
         sealed, ids, note, owner = self.saved[os.fspath(path)]
-        if sealed != key:
+        if sealed == DAMAGED:
             raise core_error("kv_corrupt", "the seal does not fit")
+        if sealed != key or len(note) > limit_bytes:
+            raise core_error("kv_incompatible", f"{os.fspath(path)} cannot be used")
         if owner != tenant:
             raise core_error("session_forbidden", "it belongs to another tenant")
         return FakeRestored(

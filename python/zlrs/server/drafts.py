@@ -7,6 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from zlrs.errors import ZlrsError
+from zlrs.server.errors import Refusal
 from zlrs.server.log import log
 from zlrs.streams import AsyncStream
 from zlrs.typing_ahead import common
@@ -15,20 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zlrs.engine import Engine
+    from zlrs.server.admission import Admission
     from zlrs.server.sessions import Session, Sessions
 
 
 class Draft:
     """Prefills the ids it is aimed at; aimed again, it drops what the new ids do not begin with.
 
+    It counts as a request of low priority while it computes: where those find no place, nothing is computed
+    ahead.
+
     Args:
         engine: Computes.
+        admission: Lets it in, or not.
         sessions: Keep what is computed.
         session: Whose next request it is.
     """
 
-    def __init__(self, engine: Engine, sessions: Sessions, session: Session) -> None:
+    def __init__(self, engine: Engine, admission: Admission, sessions: Sessions, session: Session) -> None:
         self._engine = engine
+        self._admission = admission
         self._sessions = sessions
         self._session = session
         self._stream: AsyncStream | None = None
@@ -63,6 +70,12 @@ class Draft:
                 await self._compute(ids)
 
     async def _compute(self, ids: list[int]) -> None:
+        try:
+            slot = self._admission.enter(batch=True)
+        except Refusal as refusal:
+            # The final request computes what is missing, and waits its turn like every other.
+            log("draft_refused", session=self._session.id, type=refusal.error.type)
+            return
         self._running = ids
         try:
             generation = self._engine.submit(ids, max_tokens=1, priority="batch", tenant=self._session.tenant)
@@ -73,6 +86,7 @@ class Draft:
             # A full queue, no memory: the final request computes what is missing.
             log("draft_failed", session=self._session.id, type=error.type)
         finally:
+            slot.release()
             stream, self._stream = self._stream, None
             if stream is not None and stream.has_begun:
                 # Also of one that was cut off: what it has computed is there.

@@ -187,6 +187,10 @@ async def drain(context: ServerContext, listening: asyncio.Server | None) -> Non
     their protocol.
     """
     context.state = State.DRAINING
+    for session in context.sessions.all():
+        # Nobody waits for what is computed ahead.
+        if session.draft is not None:
+            session.draft.cancel()
     if listening is not None:
         listening.close()
     with contextlib.suppress(asyncio.TimeoutError):

@@ -56,18 +56,23 @@ async def handle(request: web.Request) -> web.Response:
         raise invalid("nothing to do: give `prompts`, or `weight_blocks`", param="prompts")
     engine, tenant = context.engine, context.tenants.of(request)
     limit = context.facts.context_tokens - 1
-    prepared = []
-    for index, prompt in enumerate(body.prompts):
-        ids = await _ids(engine, prompt)
-        if len(ids) > limit:
-            raise invalid(
-                f"prompt is too long: {len(ids)} tokens > {limit} maximum",
-                param=f"prompts.{index}", code="context_length_exceeded",
-            )  # fmt: skip
-        prepared.append(ids)
-    if not prepared:
-        prepared.append(await engine.prepare_async(WARMUP_TEXT))
-    results = [await _compute(context, ids, tenant) for ids in prepared]
+    # One place for all of it, also for making its tokens: its prompts are computed one after the other.
+    slot = context.admission.enter(batch=True)
+    try:
+        prepared = []
+        for index, prompt in enumerate(body.prompts):
+            ids = await _ids(engine, prompt)
+            if len(ids) > limit:
+                raise invalid(
+                    f"prompt is too long: {len(ids)} tokens > {limit} maximum",
+                    param=f"prompts.{index}", code="context_length_exceeded",
+                )  # fmt: skip
+            prepared.append(ids)
+        if not prepared:
+            prepared.append(await engine.prepare_async(WARMUP_TEXT))
+        results = [await _compute(context, ids, tenant) for ids in prepared]
+    finally:
+        slot.release()
     return web.Response(
         body=encode(
             {
@@ -112,15 +117,11 @@ def _layers(context: ServerContext, blocks: str | Sequence[int] | None) -> tuple
 
 
 async def _compute(context: ServerContext, ids: Sequence[int], tenant: bytes) -> dict[str, object]:
-    slot = context.admission.enter()
-    try:
-        generation = context.engine.submit(ids, max_tokens=1, priority="batch", tenant=tenant)
-        async with AsyncStream(generation) as stream:
-            async for _ in stream:
-                pass
-            counted = stream.finish.usage
-    finally:
-        slot.release()
+    generation = context.engine.submit(ids, max_tokens=1, priority="batch", tenant=tenant)
+    async with AsyncStream(generation) as stream:
+        async for _ in stream:
+            pass
+        counted = stream.finish.usage
     return {"tokens": counted.input_tokens, "computed_tokens": counted.input_tokens - counted.cached_tokens}
 
 

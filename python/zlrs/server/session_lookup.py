@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
-from zlrs.errors import KvCorruptError, SessionExpiredError
+from zlrs.errors import KvCorruptError, KvIncompatibleError, SessionExpiredError
 from zlrs.server.drafts import Draft
 from zlrs.server.errors import Refusal, refuse
 from zlrs.server.ids import new_id
@@ -40,11 +41,12 @@ async def find_session(
     digest = digest_of(secret)
     session = context.sessions.find(digest)
     if session is None and context.state_files is not None:
-        async with context.restoring:
-            # Somebody else may have restored it meanwhile.
-            session = context.sessions.find(digest)
-            if session is None:
-                session = await _restore(context, digest, tenant, migrate=migrate, has_text=has_text)
+        await context.restoring.acquire()
+        # A thread cannot be told to end: who goes away meanwhile leaves the reading to its end, and the next
+        # one begins only then.
+        reading = asyncio.ensure_future(_read(context, digest, tenant, migrate=migrate, has_text=has_text))
+        reading.add_done_callback(partial(_end_of_reading, context))
+        session = await asyncio.shield(reading)
     if session is None:
         raise unknown_session()
     require_owner(session, tenant)
@@ -54,6 +56,23 @@ async def find_session(
     elif migrate:
         require_names(migrate, None, context.model_names)
     return session
+
+
+async def _read(
+    context: ServerContext, digest: bytes, tenant: bytes, *, migrate: str, has_text: bool
+) -> Session | None:
+    # Somebody else may have restored it meanwhile.
+    session = context.sessions.find(digest)
+    if session is None:
+        session = await _restore(context, digest, tenant, migrate=migrate, has_text=has_text)
+    return session
+
+
+def _end_of_reading(context: ServerContext, reading: asyncio.Task[Session | None]) -> None:
+    context.restoring.release()
+    if not reading.cancelled():
+        # Its caller may be gone, who would have heard of an error.
+        reading.exception()
 
 
 def unknown_session() -> Refusal:
@@ -71,6 +90,14 @@ async def _restore(
         note, kept, fit = await asyncio.to_thread(files.restore, engine, digest, tenant)
     except SessionExpiredError:
         return None
+    except KvIncompatibleError as error:
+        # It may be good: another key, version or limit of this server takes it.
+        log("session_kept", error=error.message)
+        raise refuse(
+            "kv_incompatible",
+            "this session was saved with another key, by another version, or is over this server's limit",
+            suggestion="Open a new session with the whole conversation; the server's log has the reason",
+        ) from error
     except KvCorruptError as error:
         log("session_corrupt", error=error.message)
         files.forget(digest)
@@ -89,10 +116,11 @@ async def _restore(
         turns=note.turns, answers=note.answers,
     )  # fmt: skip
     context.sessions.add(session)
+    context.sessions.hold_to_share()
     if fit != "weights":
         session.recompute = "tokenizer"
         # In the background; a request that comes before the end takes over from there.
-        session.draft = Draft(engine, context.sessions, session)
+        session.draft = Draft(engine, context.admission, context.sessions, session)
         session.draft.aim(await engine.prepare_async(note.turns))
     elif kept.tokens == 0 and note.turns:
         session.recompute = "memory"

@@ -137,7 +137,7 @@ async def handle_draft(request: web.Request) -> web.Response:
         )
     context.sessions.use(session, context.tenants.of(request))
     if session.draft is None:
-        session.draft = Draft(context.engine, context.sessions, session)
+        session.draft = Draft(context.engine, context.admission, context.sessions, session)
     if ids and not session.answering:
         session.draft.aim(ids)
     return _json(

@@ -214,6 +214,10 @@ class Sessions:
         if session.life is Life.OVER:
             return
         session.kept.keep(ids)
+        self.hold_to_share()
+
+    def hold_to_share(self) -> None:
+        """Let go of the states that were not used for longest while all take more than their share."""
         limit = int(self._kv_tokens() * self.settings.kv_share)
         total = self.kept_tokens
         for other in sorted(self._by_digest.values(), key=lambda one: one.used):

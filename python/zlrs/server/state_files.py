@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from zlrs.config import ConfigError
-from zlrs.errors import KvCorruptError, SessionExpiredError
+from zlrs.errors import KvCorruptError, KvIncompatibleError, SessionExpiredError
 from zlrs.types import Message  # noqa: TC001 - msgspec reads it when it decodes a note
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ class StateFiles:
             SessionExpiredError: There is none, or it is over.
             SessionForbiddenError: It is another credential's.
             KvCorruptError: The file is not what was saved.
+            KvIncompatibleError: It was saved with another key, by another version, or is over the limit; it
+                is left where it is.
         """
         path = self.path(digest)
         kept, fit, text = engine.restore_kept(
@@ -126,18 +128,20 @@ class StateFiles:
         """The note of a state whose seal was good: of this session, and not too old.
 
         Raises:
-            KvCorruptError: It is no note, or another session's.
+            KvIncompatibleError: It is no note that this version writes.
+            KvCorruptError: It is another session's.
             SessionExpiredError: It is too old, or from the future.
         """
         try:
             note = msgspec.json.decode(text, type=Note)
         except msgspec.MsgspecError as error:
-            raise KvCorruptError("the note of a saved state cannot be read") from error
+            raise KvIncompatibleError("the note of a saved state cannot be read by this version") from error
         if not hmac.compare_digest(note.digest, digest):
             raise KvCorruptError("a saved state is another session's")
         age = self._wall() - note.saved
-        if age >= note.idle_seconds or age < -CLOCK_TOLERANCE_SECONDS:
+        if age >= note.idle_seconds:
             self.forget(digest)
+        if age >= note.idle_seconds or age < -CLOCK_TOLERANCE_SECONDS:
             raise SessionExpiredError("this session is over")
         return note
 

@@ -133,12 +133,12 @@ class Turn:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._sessions.end_answer(self.session)
-        if (
-            self._secret is not None
-            and isinstance(error, Exception)
-            and not isinstance(error, ConnectionError)
-        ):
-            # Its client was told an error and never the secret.
+        if self._secret is None or error is None:
+            return
+        is_refused = isinstance(error, Exception) and not isinstance(error, ConnectionError)
+        if is_refused or not self.session.answers:
+            # Its client was told an error and never the secret, or has gone before the first answer was
+            # whole: there is nothing yet to go on with.
             self._sessions.end(self.session)
 
 

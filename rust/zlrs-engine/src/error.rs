@@ -64,6 +64,16 @@ pub enum EngineError {
         /// What is wrong with it.
         what: String,
     },
+    /// A saved state that cannot be checked here, or is longer than allowed. It may be good.
+    #[error(
+        "the saved state {path} {what}; it is left as it is, send the whole conversation in a new session"
+    )]
+    StateUnusable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
     /// There is no saved state of that name.
     #[error("there is no saved state {path}; send the whole conversation, which computes it again")]
     StateMissing {
@@ -210,6 +220,7 @@ impl EngineError {
             | Self::Arena(_)
             | Self::StateTooLarge { .. } => "context_overflow",
             Self::StateCorrupt { .. } => "kv_corrupt",
+            Self::StateUnusable { .. } => "kv_incompatible",
             Self::StateMissing { .. } => "session_expired",
             Self::StateForbidden { .. } => "session_forbidden",
             Self::QueueFull { .. } => "overloaded_error",

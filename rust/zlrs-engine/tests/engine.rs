@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use support::model::{Model, text_ids};
 use support::scripted::{collect, finished};
-use zlrs_engine::backend::{Backend, BackendError, Shape};
+use zlrs_engine::backend::{Accelerator, Backend, BackendError, Shape};
 use zlrs_engine::cpu::CpuBackend;
 use zlrs_engine::plan::Plan;
 use zlrs_engine::sampling::Sampling;
 use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};
-use zlrs_engine::{Engine, EngineError, Event, FinishReason, LoadOptions, Message, Request};
+use zlrs_engine::{
+    DeviceChoice, Engine, EngineError, Event, FinishReason, LoadOptions, Mask, MaskUse, Message, Request,
+};
 use zlrs_kernels::Isa;
-use zlrs_model::decoder::Architecture;
+use zlrs_model::decoder::{Architecture, Decoder};
+use zlrs_model::source::TensorSource;
 use zlrs_model::synthetic::{Settings, Types};
 use zlrs_model::tokenizer::Tokenizer;
 
@@ -246,4 +249,49 @@ fn closing_ends_everything() {
     let last = collect(generation).2;
     assert!(matches!(last, Event::Failed(EngineError::Closed)), "{last:?}");
     assert!(matches!(engine.submit(request(&[1], 1)), Err(EngineError::Closed)));
+}
+
+/// An accelerator that takes no model, and counts how often it was asked to.
+struct Counting(AtomicU64);
+
+impl Accelerator for Counting {
+    fn name(&self) -> String {
+        "a test device".to_owned()
+    }
+
+    fn open(
+        &self,
+        _: &Decoder,
+        _: &dyn TensorSource,
+        _: usize,
+        _: usize,
+        _: &dyn Fn(u64, u64),
+    ) -> Result<Box<dyn Backend>, BackendError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err(BackendError::Device("it opens nothing".into()))
+    }
+}
+
+#[test]
+fn a_model_with_a_mask_is_not_given_to_an_accelerator() {
+    let model = Model::of(Architecture::Llama, Types::Mixed);
+    let hex = model.file.sha256().unwrap();
+    let sum = std::array::from_fn(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap());
+    let mask = Mask::empty(&model.decoder, sum);
+    let device = Counting(AtomicU64::new(0));
+    let with = |device, mask| LoadOptions { device, mask, ..LoadOptions::default() };
+    let refused =
+        Engine::load(model.file.path(), &with(DeviceChoice::Require(&device), Some(&mask))).unwrap_err();
+    assert!(matches!(refused, EngineError::Device { .. }), "{refused}");
+    assert!(refused.to_string().contains("masks run on the processor"), "{refused}");
+    let engine = load(&model, &with(DeviceChoice::Prefer(&device), Some(&mask)));
+    let facts = engine.facts();
+    assert_eq!((facts.mask.clone(), facts.device.as_str()), (MaskUse::Used, "cpu"));
+    let note = facts.device_note.as_deref().unwrap();
+    assert!(note.contains("a test device is not used") && note.contains("mask"), "{note}");
+    assert_eq!(device.0.load(Ordering::Relaxed), 0, "it was not asked");
+    // Without the mask it is.
+    let note = load(&model, &with(DeviceChoice::Prefer(&device), None)).facts().device_note.clone();
+    assert!(note.unwrap().contains("it opens nothing"));
+    assert_eq!(device.0.load(Ordering::Relaxed), 1);
 }

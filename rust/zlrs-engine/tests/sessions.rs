@@ -122,7 +122,10 @@ fn only_the_owner_with_the_key_gets_a_state() {
     let refused = restore(&engine, &path, BELA).unwrap_err();
     assert_eq!(refused.catalogue_type(), "session_forbidden");
     let forged = engine.restore_state(&path, &StateKey::new([8; 32]), ANNE, LIMIT).unwrap_err();
-    assert_eq!(forged.catalogue_type(), "kv_corrupt");
+    assert_eq!(forged.catalogue_type(), "kv_incompatible");
+    // Nothing is said of whose it is before the seal has been checked.
+    let forged = engine.restore_state(&path, &StateKey::new([8; 32]), BELA, LIMIT).unwrap_err();
+    assert_eq!(forged.catalogue_type(), "kv_incompatible");
     let missing = restore(&engine, &path.with_extension("no"), ANNE).unwrap_err();
     assert_eq!(missing.catalogue_type(), "session_expired");
     // Another tenant has computed nothing of these tokens, so nothing of them can be saved in its name.
@@ -140,10 +143,10 @@ fn no_changed_cut_or_lengthened_state_is_taken_and_no_block_is_lost() {
     let good = fs::read(&path).unwrap();
     drop(engine);
     let engine = load(&model);
-    let held = |bytes: &[u8], what: &str| {
+    let held = |bytes: &[u8], what: &str, expected: &str| {
         fs::write(&path, bytes).unwrap();
         let error = restore(&engine, &path, ANNE).unwrap_err();
-        assert_eq!(error.catalogue_type(), "kv_corrupt", "{what}: {error}");
+        assert_eq!(error.catalogue_type(), expected, "{what}: {error}");
         let statistics = engine.statistics().unwrap();
         assert_eq!((statistics.kv_blocks_used, statistics.kv_blocks_cached), (0, 0), "{what}");
     };
@@ -152,12 +155,14 @@ fn no_changed_cut_or_lengthened_state_is_taken_and_no_block_is_lost() {
     for at in (0..head).chain((head..good.len()).step_by(997)).chain(good.len() - 32..good.len()) {
         let mut bytes = good.clone();
         bytes[at] ^= 1 << (at % 8);
-        held(&bytes, &format!("byte {at}"));
+        // The version and the key's name: it could be another's good file.
+        let expected = if (7..40).contains(&at) { "kv_incompatible" } else { "kv_corrupt" };
+        held(&bytes, &format!("byte {at}"), expected);
     }
     for length in (0..good.len()).step_by(4001).chain([1, 8, 16, head - 1, good.len() - 1]) {
-        held(&good[..length], &format!("cut to {length}"));
+        held(&good[..length], &format!("cut to {length}"), "kv_corrupt");
     }
-    held(&[&good[..], b"x"].concat(), "one byte more");
+    held(&[&good[..], b"x"].concat(), "one byte more", "kv_corrupt");
     // Two good files put together.
     fs::write(&path, &good).unwrap();
     let other = text_ids(40, 2);
@@ -211,6 +216,15 @@ fn a_limit_on_size_cuts_what_is_saved_and_memory_holds_what_it_may() {
     assert!(matches!(error, EngineError::StateTooLarge { limit_bytes: 100, .. }));
     // A failed save leaves the file of before.
     assert_eq!(fs::metadata(&path).unwrap().len(), cut.bytes);
+    // A limit that was lowered since makes no state bad: it is refused, to its owner with the reason.
+    for limit in [cut.bytes - 1, 300, 0] {
+        let error = engine.restore_state(&path, &key(), ANNE, limit).unwrap_err();
+        assert!(matches!(error, EngineError::StateUnusable { .. }), "{error}");
+        assert!(error.to_string().contains(&format!("{} bytes, the limit is {limit}", cut.bytes)), "{error}");
+    }
+    let foreign = engine.restore_state(&path, &key(), BELA, cut.bytes - 1).unwrap_err();
+    assert_eq!(foreign.catalogue_type(), "session_forbidden");
+    assert_eq!(restore(&load(&model), &path, ANNE).unwrap().pin.tokens(), cut.tokens);
 
     save(&engine, &path, ANNE, &ids);
     let kv_bytes = Some(8 * engine.shape().block_bytes);

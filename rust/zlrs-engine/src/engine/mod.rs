@@ -146,7 +146,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::StateMissing`]; [`EngineError::StateCorrupt`] for a file that is not, bit for bit, what was
-    /// saved with this key; [`EngineError::StateForbidden`] for another tenant's; [`EngineError::StateFile`],
+    /// saved with this key; [`EngineError::StateUnusable`] for one of another key or version, or over
+    /// `limit_bytes`; [`EngineError::StateForbidden`] for another tenant's; [`EngineError::StateFile`],
     /// [`EngineError::Closed`], [`EngineError::Forked`].
     pub fn restore_state(
         &self,

@@ -14,8 +14,9 @@ use crate::kv::Block;
 pub(super) enum Chore {
     /// Take out what blocks hold.
     Read { blocks: Vec<Block>, reply: SyncSender<Result<Vec<u8>, EngineError>> },
-    /// Find blocks for these bytes and fill them; `None` when no memory is free or can be given up for them.
-    Write { bytes: Vec<u8>, reply: SyncSender<Result<Option<Vec<Block>>, EngineError>> },
+    /// Find blocks for these bytes and fill them; `None`, and nothing given up, when they and as many as are
+    /// `to_come` after them do not fit.
+    Write { bytes: Vec<u8>, to_come: usize, reply: SyncSender<Result<Option<Vec<Block>>, EngineError>> },
 }
 
 impl Scheduler {
@@ -29,13 +30,18 @@ impl Scheduler {
     }
 
     /// Fresh blocks that hold the bytes, a whole number of blocks. Takes free memory and memory kept for reuse
-    /// alone, never that of requests or pins: `None` when that is not enough.
+    /// alone, never that of requests or pins: `None` when that is not enough for them and for as many blocks as
+    /// are `to_come` with later calls. Nothing is then given up.
     ///
     /// # Errors
     /// As [`Scheduler::read_blocks`].
-    pub(crate) fn write_blocks(&self, bytes: Vec<u8>) -> Result<Option<Vec<Block>>, EngineError> {
+    pub(crate) fn write_blocks(
+        &self,
+        bytes: Vec<u8>,
+        to_come: usize,
+    ) -> Result<Option<Vec<Block>>, EngineError> {
         let (reply, receiver) = sync_channel(1);
-        self.ask(Chore::Write { bytes, reply }, &receiver)
+        self.ask(Chore::Write { bytes, to_come, reply }, &receiver)
     }
 
     fn ask<T>(&self, chore: Chore, receiver: &Receiver<Result<T, EngineError>>) -> Result<T, EngineError> {
@@ -59,8 +65,8 @@ impl Worker {
                     drop(blocks);
                     let _ = reply.send(result.map_err(|error| step_failed(&error)));
                 }
-                Chore::Write { bytes, reply } => {
-                    let _ = reply.send(self.write(&bytes).map_err(|error| step_failed(&error)));
+                Chore::Write { bytes, to_come, reply } => {
+                    let _ = reply.send(self.write(&bytes, to_come).map_err(|error| step_failed(&error)));
                 }
             }
         }
@@ -72,18 +78,23 @@ impl Worker {
         Ok(bytes)
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<Option<Vec<Block>>, BackendError> {
+    fn write(&mut self, bytes: &[u8], to_come: usize) -> Result<Option<Vec<Block>>, BackendError> {
         let block_bytes = self.backend.shape().block_bytes;
         let count = bytes.len() / block_bytes;
         // What running requests will want next stays free for them.
         let promised: usize = self.running.iter().map(super::running::Running::blocks_wanted).sum();
-        let missing = (count + promised).saturating_sub(self.arena.free_blocks());
+        let wanted = count + to_come + promised;
+        let missing = wanted.saturating_sub(self.arena.free_blocks());
         if missing > 0 {
+            // Nobody's prefix is given up for a state that does not fit all the same.
+            if self.prefixes().statistics().blocks_reclaimable < missing {
+                return Ok(None);
+            }
             let freed = self.prefixes().evict(missing);
             super::statistics::add(&self.counters.kv_blocks_evicted, freed);
         }
         let mut blocks = Vec::with_capacity(count);
-        if self.arena.free_blocks() < count + promised || self.arena.allocate(count, &mut blocks).is_err() {
+        if self.arena.free_blocks() < wanted || self.arena.allocate(count, &mut blocks).is_err() {
             return Ok(None);
         }
         for (block, bytes) in blocks.iter().zip(bytes.chunks_exact(block_bytes)) {

@@ -16,6 +16,8 @@ mod request;
 mod ring;
 mod running;
 mod statistics;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::sync::{Arc, Mutex, PoisonError};

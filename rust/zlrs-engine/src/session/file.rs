@@ -75,6 +75,10 @@ pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> EngineError {
     EngineError::StateCorrupt { path: path.to_owned(), what: what.into() }
 }
 
+pub(super) fn unusable(path: &Path, what: impl Into<String>) -> EngineError {
+    EngineError::StateUnusable { path: path.to_owned(), what: what.into() }
+}
+
 pub(super) fn failed(what: &'static str, path: &Path, source: io::Error) -> EngineError {
     EngineError::StateFile { what, path: path.to_owned(), source }
 }

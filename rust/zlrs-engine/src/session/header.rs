@@ -1,7 +1,7 @@
 //! The head of a saved state: what it is made for, and what is in it.
 //!
 //! ```text
-//! magic 8 · head length u64 · tenant 32 · weights 32 · tokenizer 32 · numerics_version u32 · block tokens u32
+//! magic 7 · version u8 · key's name 32 · head length u64 · tenant 32 · weights 32 · tokenizer 32 · numerics_version u32 · block tokens u32
 //! · block bytes u64 · tokens u64 · blocks u64 · note length u64 · ids [tokens] u32 · note · seal of all before 32
 //! ```
 //! then the blocks one after the other, and a seal of everything before it. Numbers are little-endian.
@@ -10,14 +10,16 @@ use super::Identity;
 use crate::kv::BLOCK_TOKENS;
 use crate::prefix::Tenant;
 
-/// Ends in the version of the format, the arrangement of keys and values inside a block included.
-const MAGIC: [u8; 8] = *b"zlrskv\x00\x01";
+const MAGIC: [u8; 7] = *b"zlrskv\x00";
+
+/// Of the format, the arrangement of keys and values inside a block included.
+const VERSION: u8 = 2;
 
 /// Bytes of a seal.
 pub(super) const SEAL_BYTES: usize = 32;
 
 /// Bytes of the head before ids and note.
-pub(super) const FIXED_BYTES: usize = 8 + 8 + 32 * 3 + 4 + 4 + 8 * 4;
+pub(super) const FIXED_BYTES: usize = 8 + 32 + 8 + 32 * 3 + 4 + 4 + 8 * 4;
 
 /// Most bytes of a note.
 pub(super) const NOTE_LIMIT_BYTES: usize = 16 << 20;
@@ -27,6 +29,8 @@ const TOKEN_LIMIT: u64 = 1 << 28;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
+    /// Tells the key that seals the file from others.
+    pub key_name: [u8; 32],
     pub tenant: Tenant,
     pub identity: Identity,
     pub ids: Vec<u32>,
@@ -50,6 +54,8 @@ impl Header {
         let length = FIXED_BYTES + self.ids.len() * 4 + self.note.len();
         let mut bytes = Vec::with_capacity(length + SEAL_BYTES);
         bytes.extend_from_slice(&MAGIC);
+        bytes.push(VERSION);
+        bytes.extend_from_slice(&self.key_name);
         bytes.extend_from_slice(&((length + SEAL_BYTES) as u64).to_le_bytes());
         bytes.extend_from_slice(&self.tenant.0);
         bytes.extend_from_slice(&self.identity.weights);
@@ -64,12 +70,25 @@ impl Header {
         bytes
     }
 
+    /// Why the first [`FIXED_BYTES`] bytes of a file are of a state that cannot be checked here, if they are: there
+    /// may be nothing wrong with it.
+    pub fn stranger(fixed: &[u8], key_name: &[u8; 32]) -> Option<&'static str> {
+        let mut reader = Reader(fixed);
+        let (magic, version, name) = (reader.array(), reader.array(), reader.array::<32>());
+        match (magic, version, name) {
+            (Ok(MAGIC), Ok([VERSION]), Ok(name)) if name != *key_name => Some("was sealed with another key"),
+            (Ok(MAGIC), Ok([version]), Ok(_)) if version != VERSION => Some("is of another version of zlrs"),
+            _ => None,
+        }
+    }
+
     /// The lengths that the first [`FIXED_BYTES`] bytes of a file state, if they fit together.
     pub fn lengths(fixed: &[u8]) -> Result<Lengths, &'static str> {
         let mut reader = Reader(fixed);
-        if reader.array::<8>()? != MAGIC {
-            return Err("is not a saved state, or one of another version");
+        if reader.array()? != MAGIC || reader.array()? != [VERSION] {
+            return Err("is not a saved state");
         }
+        reader.array::<32>()?;
         let head = reader.u64()?;
         reader.array::<96>()?;
         let (_, block_tokens) = (reader.u32()?, reader.u32()?);
@@ -94,7 +113,9 @@ impl Header {
     pub fn decode(head: &[u8]) -> Result<Self, &'static str> {
         Self::lengths(head)?;
         let mut reader = Reader(head);
-        reader.array::<16>()?;
+        reader.array::<8>()?;
+        let key_name = reader.array()?;
+        reader.u64()?;
         let tenant = Tenant(reader.array()?);
         let (weights, tokenizer) = (reader.array()?, reader.array()?);
         let numerics_version = reader.u32()?;
@@ -104,7 +125,7 @@ impl Header {
         let ids = (0..tokens).map(|_| reader.u32()).collect::<Result<_, _>>()?;
         let note = reader.take(note as usize)?.to_vec();
         let identity = Identity { weights, tokenizer, numerics_version, block_bytes };
-        Ok(Self { tenant, identity, ids, note, blocks: blocks as usize })
+        Ok(Self { key_name, tenant, identity, ids, note, blocks: blocks as usize })
     }
 }
 
@@ -141,6 +162,7 @@ mod tests {
         let identity =
             Identity { weights: [1; 32], tokenizer: [2; 32], numerics_version: 1, block_bytes: 4096 };
         Header {
+            key_name: [4; 32],
             tenant: Tenant([3; 32]),
             identity,
             ids: (0..tokens as u32).collect(),
@@ -158,10 +180,13 @@ mod tests {
             prop_assert_eq!(lengths.head, bytes.len() + SEAL_BYTES);
             prop_assert_eq!(lengths.file, (lengths.head + header.blocks * 4096 + SEAL_BYTES) as u64);
             prop_assert_eq!(Header::decode(&bytes).unwrap(), header);
+            prop_assert_eq!(Header::stranger(&bytes, &[4; 32]), None);
+            prop_assert!(Header::stranger(&bytes, &[5; 32]).is_some());
         }
 
         #[test]
         fn no_bytes_make_reading_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = Header::stranger(&bytes, &[4; 32]);
             let _ = Header::lengths(&bytes);
             let _ = Header::decode(&bytes);
             let mut head = header(20, 5).encode();

@@ -32,6 +32,11 @@ impl StateKey {
         Self(bytes)
     }
 
+    /// Tells files of other keys apart, and says nothing about the key.
+    fn name(&self) -> [u8; 32] {
+        *blake3::keyed_hash(&self.0, b"the name of a key that seals saved states").as_bytes()
+    }
+
     /// A message authentication code in the making: BLAKE3 in its keyed mode.
     fn seal(&self) -> blake3::Hasher {
         blake3::Hasher::new_keyed(&self.0)

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::file::{corrupt, failed, open};
+use super::file::{corrupt, failed, open, unusable};
 use super::header::{FIXED_BYTES, Header, SEAL_BYTES};
 use super::{Identity, PIECE_BYTES, StateKey};
 use crate::EngineError;
@@ -48,9 +48,12 @@ pub(crate) fn restore(
 ) -> Result<Restored, EngineError> {
     let (file, length) = open(path)?;
     let mut sealed = Sealed { file, path, seal: key.seal() };
-    let header = sealed.header(length, limit_bytes)?;
+    let header = sealed.header(&key.name(), length, limit_bytes)?;
     if header.tenant != tenant {
         return Err(EngineError::StateForbidden { path: path.to_owned() });
+    }
+    if length > limit_bytes {
+        return Err(too_long(path, length, limit_bytes));
     }
     let fit = if header.identity == identity {
         Fit::Weights
@@ -97,15 +100,18 @@ impl Sealed<'_> {
         Ok(())
     }
 
-    fn header(&mut self, length: u64, limit_bytes: u64) -> Result<Header, EngineError> {
-        if length > limit_bytes {
-            return Err(corrupt(self.path, format!("has {length} bytes, the limit is {limit_bytes}")));
-        }
+    fn header(&mut self, key_name: &[u8; 32], length: u64, limit_bytes: u64) -> Result<Header, EngineError> {
         let mut head = vec![0; FIXED_BYTES];
         self.read(&mut head)?;
+        if let Some(what) = Header::stranger(&head, key_name) {
+            return Err(unusable(self.path, what));
+        }
         let lengths = Header::lengths(&head).map_err(|what| corrupt(self.path, what))?;
         if lengths.file != length {
             return Err(corrupt(self.path, format!("has {length} bytes and should have {}", lengths.file)));
+        }
+        if lengths.head as u64 > limit_bytes {
+            return Err(too_long(self.path, length, limit_bytes));
         }
         head.resize(lengths.head - SEAL_BYTES, 0);
         self.read(&mut head[FIXED_BYTES..])?;
@@ -124,7 +130,9 @@ impl Sealed<'_> {
             let mut bytes = vec![0; count * block_bytes];
             self.read(&mut bytes)?;
             self.seal.update(&bytes);
-            match scheduler.write_blocks(bytes)? {
+            // Memory is looked for once, and for all that is to come.
+            let to_come = header.blocks - blocks.len() - count;
+            match scheduler.write_blocks(bytes, to_come)? {
                 Some(more) => blocks.extend(more),
                 None => return Ok(Vec::new()),
             }
@@ -132,4 +140,8 @@ impl Sealed<'_> {
         self.check()?;
         Ok(blocks)
     }
+}
+
+fn too_long(path: &Path, length: u64, limit_bytes: u64) -> EngineError {
+    unusable(path, format!("has {length} bytes, the limit is {limit_bytes}"))
 }

@@ -38,6 +38,7 @@ pub(crate) fn save(
     let count = (known.tokens / BLOCK_TOKENS).min(affordable);
     let blocks = &known.blocks[..count];
     let header = Header {
+        key_name: key.name(),
         tenant: state.tenant,
         identity,
         ids: state.ids.to_vec(),
