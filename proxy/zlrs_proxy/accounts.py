@@ -60,14 +60,21 @@ class Found(NamedTuple):
 
 
 class _Repeat:
-    """What a stored answer used, and how often it was given since the last time sums were made."""
+    """A stored answer as it travels, and how often it was given since the last time sums were made."""
 
-    __slots__ = ("at_ms", "found", "times")
+    __slots__ = ("at_ms", "request", "sent", "times", "upstream")
 
-    def __init__(self, found: Found, at_ms: int) -> None:
-        self.found = found
+    def __init__(self, request: bytes, sent: bytes, upstream: str, at_ms: int) -> None:
+        self.request = request
+        self.sent = sent
+        self.upstream = upstream
         self.at_ms = at_ms
         self.times = 0
+
+    def found(self) -> Found:
+        """What it used."""
+        body, answer = self.request.partition(_HEAD_END)[2], self.sent.partition(_HEAD_END)[2]
+        return _find(Entry("saved", body, answer, self.upstream, "", None, None, None, 200, True))
 
 
 class Accounts:
@@ -123,24 +130,20 @@ class Accounts:
         return self._log or self._capture is not None
 
     def repeated(self, mark: bytes, request: bytes, sent: bytes, upstream: str, now_ms: int) -> None:
-        """The graph has answered a plain request, both as they travel; read once for each mark."""
+        """The graph has answered a plain request, both as they travel; read later, once for each mark."""
         if not self.is_on:
             return
         known = self._repeats.get(mark)
         if known is None:
-            if len(self._repeats) >= _REPEATS_LIMIT:
-                self._sum_repeats()
-            body, answer = request.partition(_HEAD_END)[2], sent.partition(_HEAD_END)[2]
-            entry = Entry("saved", body, answer, upstream, "", None, None, None, 200, True)
-            known = self._repeats[mark] = _Repeat(_find(entry), now_ms)
+            size = len(request) + len(sent)
+            if len(self._repeats) >= _REPEATS_LIMIT or self._bytes + size > _WAITING_BYTES:
+                self._metrics.usage_dropped.add()
+                return
+            self._bytes += size
+            known = self._repeats[mark] = _Repeat(request, sent, upstream, now_ms)
             if self._task is None:
                 self._task = asyncio.ensure_future(self._run())
         known.times += 1
-
-    def _sum_repeats(self) -> None:
-        repeats, self._repeats = self._repeats, {}
-        for one in repeats.values():
-            self._note(one.found, one.at_ms, one.times)
 
     def _note(self, found: Found, at_ms: int, times: int) -> None:
         """Into the ledger, where there is one."""
@@ -209,13 +212,17 @@ class Accounts:
             await self._write(self._clock.wall_ms())
 
     async def _work(self) -> None:
-        self._sum_repeats()
-        batch = list(self._waiting)
+        batch, repeats = list(self._waiting), list(self._repeats.values())
         self._waiting.clear()
+        self._repeats.clear()
         self._bytes = 0
-        if batch:
-            for found in await asyncio.to_thread(_find_all, batch):
-                self._apply(found)
+        if not batch and not repeats:
+            return
+        found, repeated = await asyncio.to_thread(_find_all, batch, repeats)
+        for one in found:
+            self._apply(one)
+        for one, repeat in zip(repeated, repeats, strict=True):
+            self._note(one, repeat.at_ms, repeat.times)
 
     def _apply(self, found: Found) -> None:
         entry, usage = found.entry, found.usage
@@ -249,8 +256,8 @@ class Accounts:
             _LOG.warning("the ledger cannot be written", extra={"fields": {"error": type(error).__name__}})
 
 
-def _find_all(batch: list[Entry]) -> list[Found]:
-    return [_find(entry) for entry in batch]
+def _find_all(batch: list[Entry], repeats: list[_Repeat]) -> tuple[list[Found], list[Found]]:
+    return [_find(entry) for entry in batch], [repeat.found() for repeat in repeats]
 
 
 def _find(entry: Entry) -> Found:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, cast
 
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion11, hdrs, web
 from aiohttp.http import RawRequestMessage, StreamWriter
 from aiohttp.http_exceptions import LineTooLong
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _NO_ACCESS_LOG = logging.getLogger("zlrs_proxy.access")
 _NO_ACCESS_LOG.setLevel(logging.CRITICAL + 1)
 _LINGER_SECONDS = 1.0
+_HEAD_END = b"\r\n\r\n"
 _LINE_LIMIT_BYTES = 8190
 _HEADER_COUNT_LIMIT = 128
 
@@ -43,8 +44,9 @@ class Connection(web.RequestHandler):
     an answer that needs no wait goes out from here, without a task, a future and two turns of the loop.
     Everything else goes the library's way, with what `at_once` has already found out.
 
-    As long as everything that came was one whole plain request at a time, the next bytes begin a request, and
-    the server's `plain` is asked before the library parses them.
+    Where all bytes that came belong to whole requests, the next ones begin a request, and the server's
+    `plain` is asked before the library parses them. What a request still lacks is counted by the length that
+    it declared; where that is not certain, the library reads the rest of the connection.
     """
 
     __slots__ = (
@@ -53,7 +55,7 @@ class Connection(web.RequestHandler):
         "_head_seconds",
         "_head_timer",
         "_is_new",
-        "_is_plain",
+        "_lacking",
         "_verdict",
     )
 
@@ -74,7 +76,7 @@ class Connection(web.RequestHandler):
         self._expects_head = True
         self._begun: Exchange | None = None
         self._is_new = True
-        self._is_plain = True
+        self._lacking: int | None = 0
         self._verdict: Verdict | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -95,9 +97,10 @@ class Connection(web.RequestHandler):
         # The library's own loop waits, or has not begun: the first bytes often come before it.
         is_free = is_new if waiter is None else not waiter.done()
         if not is_free or self._messages or self._paused:
-            self._is_plain = False
+            is_first = not self._messages
             super().data_received(data)
-        elif self._is_plain and self._answered_plain(data):
+            self._count(data, is_first=is_first)
+        elif self._lacking == 0 and self._answered_plain(data):
             return
         else:
             # The library's own loop is woken afterwards, and only where there is something left for it.
@@ -106,6 +109,7 @@ class Connection(web.RequestHandler):
                 super().data_received(data)
             finally:
                 self._waiter = waiter
+            self._count(data, is_first=True)
             if self._messages:
                 if not self._answered_at_once() and waiter is not None and not waiter.done():
                     waiter.set_result(None)
@@ -132,14 +136,36 @@ class Connection(web.RequestHandler):
                 found = server.plain(data)
             except Exception as error:  # noqa: BLE001 - a fault of ours; the request goes on as all others do
                 server.note_error(500, error)
-        if found is None:
-            self._is_plain = False
-        elif not isinstance(found, bytes):
+        if not isinstance(found, bytes):
             self._verdict = found
         elif transport is not None:
             self._answered(server, transport, found)
             return True
         return False
+
+    def _count(self, data: bytes, *, is_first: bool) -> None:
+        """Follow what the request that is arriving still lacks.
+
+        Args:
+            data: Has just been parsed.
+            is_first: No request waited before.
+        """
+        if self._lacking == 0:
+            self._lacking = self._lacks(data) if is_first else None
+        elif self._lacking is not None:
+            rest = self._lacking - len(data)
+            self._lacking = rest if rest >= 0 else None
+
+    def _lacks(self, data: bytes) -> int | None:
+        """Bytes that the request which begins with `data` still lacks; None where that is not certain."""
+        if len(self._messages) != 1:
+            return None
+        message, _ = self._messages[0]
+        head = data.find(_HEAD_END)
+        if head < 0 or not isinstance(message, RawRequestMessage) or message.chunked or message.upgrade:
+            return None
+        declared = head + len(_HEAD_END) + int(message.headers.get(hdrs.CONTENT_LENGTH, "0"))
+        return declared - len(data) if declared >= len(data) else None
 
     def _answered(self, server: Server, transport: asyncio.Transport, sent: bytes) -> None:
         server.requests_count += 1

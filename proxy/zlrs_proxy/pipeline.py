@@ -130,7 +130,8 @@ class Pipeline:
         body = exchange.body
         if body is None or value_of(exchange.headers, b"expect") is not None:
             return None
-        if not body.hold_now(_SHORT_BYTES) or not self._decide_now(exchange, body, verdict):
+        limit = min(_SHORT_BYTES, self._settings.graph_body_limit_bytes)
+        if not body.hold_now(limit) or not self._decide_now(exchange, body, verdict):
             return None
         return self.answer_from_graph(exchange, body)
 

@@ -130,3 +130,123 @@ async def test_hits_of_the_short_way_are_in_metrics_and_ledger(start_sidecar, up
     saved = [row for row in ledger.read(tmp_path) if row.what == "saved"]
     assert sum(row.requests for row in saved) == before + 50
     assert sum(row.output for row in saved) == (before + 50) * used["completion_tokens"]
+
+
+def watched(sidecar) -> list[bytes]:
+    """What the short way is asked about from now on."""
+    server, asked = sidecar.sidecar._server, []
+    plain_way = server.plain
+
+    def plain(data: bytes) -> object:
+        asked.append(data)
+        return plain_way(data)
+
+    server.plain = plain
+    return asked
+
+
+async def test_the_short_way_comes_back_after_requests_of_other_forms(start_sidecar, upstream) -> None:
+    sidecar = await start_sidecar(graph=graph())
+    await learned(sidecar, PATHS[0], message())
+    asked = watched(sidecar)
+    hit = plain(PATHS[0], message())
+    other = plain(PATHS[0], message(), "X-ZLRS-No-Graph: false\r\n")
+    relayed = plain("/v1/other", message())
+    head, _, body = other.partition(b"\r\n\r\n")
+    async with raw_connection(sidecar.port) as (reader, writer):
+        for sent in (
+            (other,),
+            (relayed,),
+            (head + b"\r\n\r\n", body),
+            (head + b"\r\n\r\n" + body[:9], body[9:]),
+        ):
+            for piece in sent:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.02)
+            assert (await answer(reader)).startswith(b"HTTP/1.1 200 ")
+            asked.clear()
+            writer.write(hit)
+            assert b"hit;route=same" in await answer(reader)
+            assert asked == [hit], sent
+
+
+@pytest.mark.parametrize("cut", [1, 30, -1])
+async def test_a_body_that_looks_like_a_plain_request_is_a_body(start_sidecar, upstream, cut) -> None:
+    sidecar = await start_sidecar(graph=graph())
+    await learned(sidecar, PATHS[0], message())
+    asked = watched(sidecar)
+    hit = plain(PATHS[0], message())
+    outer = f"POST /v1/other HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(hit)}\r\n\r\n".encode()
+    before = plain(PATHS[0], message(), "X-ZLRS-No-Graph: false\r\n")
+    for first in (outer[:cut], before + outer, before + outer[:cut], hit + outer):
+        upstream.calls.clear()
+        rest = (before + outer).removeprefix(first) if first.startswith(before) else outer.removeprefix(first)
+        rest = b"" if first in {before + outer, hit + outer} else rest
+        async with raw_connection(sidecar.port) as (reader, writer):
+            writer.write(first)
+            await writer.drain()
+            if first[: len(before)] == before or first.startswith(hit):
+                assert b"hit;route=same" in await answer(reader)
+            if rest:
+                await asyncio.sleep(0.02)
+                writer.write(rest)
+                await writer.drain()
+            await asyncio.sleep(0.02)
+            asked.clear()
+            writer.write(hit)
+            await answer(reader)
+        (call,) = upstream.calls
+        assert (call.path, call.body) == ("/v1/other", hit)
+        assert asked == []
+
+
+async def test_a_second_header_of_a_kind_that_comes_once_is_refused_here_too(start_sidecar, upstream) -> None:
+    sidecar = await start_sidecar(graph=graph())
+    await learned(sidecar, PATHS[0], message())
+    for name in ("Content-Location", "ETag", "Max-Forwards", "Server", "User-Agent"):
+        async with raw_connection(sidecar.port) as (reader, writer):
+            writer.write(plain(PATHS[0], message(), f"{name}: a\r\n"))
+            once = await answer(reader)
+            writer.write(plain(PATHS[0], message(), f"{name}: a\r\n{name.lower()}: a\r\n"))
+            twice = await answer(reader)
+        assert once.startswith(b"HTTP/1.1 200 "), name
+        assert b" 400 " in twice[:16], name
+
+
+@pytest.mark.parametrize("limit", [600, 1 << 22])
+async def test_the_graphs_limit_on_bodies_is_kept_by_both_ways(start_sidecar, upstream, limit) -> None:
+    sidecar = await start_sidecar(graph=graph(), graph_body_limit_bytes=limit)
+    short, long = message("short"), message("long " * 200)
+    for body in (short, long):
+        await learned(sidecar, PATHS[0], body)
+    for more in ("", "X-ZLRS-No-Graph: false\r\n"):
+        async with raw_connection(sidecar.port) as (reader, writer):
+            writer.write(plain(PATHS[0], short, more))
+            assert b"Decision: hit" in await answer(reader)
+            writer.write(plain(PATHS[0], long, more))
+            expected = b"Decision: hit" if limit > 600 else b"Decision: skipped;reason=too_large"
+            assert expected in await answer(reader)
+
+
+async def test_hits_that_tell_their_tokens_are_not_counted_as_those_that_do_not(
+    start_sidecar, upstream, tmp_path
+) -> None:
+    sidecar = await start_sidecar(graph=graph(), usage_ledger=True, state_folder=str(tmp_path))
+    await learned(sidecar, PATHS[1], chat())
+    before = sidecar.sidecar.metrics.requests.get("chat", "hit", "2xx")
+    forms = [
+        chat(stream=True), chat(), chat(stream=True, stream_options={"include_usage": True}),
+        chat(stream=True), chat(),
+    ]  # fmt: skip
+    async with raw_connection(sidecar.port) as (reader, writer):
+        for body in forms:
+            writer.write(plain(PATHS[1], body))
+            last = await answer(reader)
+            assert b"hit;route=same" in last
+    used = json.loads(last.partition(b"\r\n\r\n")[2])["usage"]
+    await sidecar.sidecar.stop(0)
+    rows = list(ledger.read(tmp_path))
+    assert sum(row.requests for row in rows if row.what == "saved") == before + 3
+    assert sum(row.output for row in rows if row.what == "saved") == (before + 3) * used["completion_tokens"]
+    assert sum(row.requests for row in rows if row.what == "unknown") == 2

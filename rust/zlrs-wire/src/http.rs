@@ -30,6 +30,10 @@ const NOT_PLAIN: &[&[u8]] = &[
     b"cache-only",
     b"x-multi-modal",
 ];
+/// Headers that a request has once or not at all, besides those that are looked at by themselves. aiohttp's parser
+/// refuses a second one.
+const SINGLE: [&[u8]; 6] =
+    [b"content-location", b"content-range", b"etag", b"max-forwards", b"server", b"user-agent"];
 const STEERING_PREFIX: &[u8] = b"x-zlrs-";
 
 /// A whole plain request.
@@ -93,6 +97,7 @@ fn trim_blanks(mut value: &[u8]) -> &[u8] {
 fn read_headers(mut lines: &[u8], body_bytes: usize) -> Option<(Headers<'_>, &[u8])> {
     let mut headers = Vec::with_capacity(16);
     let (mut host, mut length, mut kind) = (None, None, None);
+    let mut seen = [false; SINGLE.len()];
     while !lines.is_empty() {
         let end = lines.iter().position(|&byte| byte == b'\r' || byte == b'\n')?;
         if lines.get(end..end + 2) != Some(b"\r\n") || headers.len() == HEADERS_MAX {
@@ -122,6 +127,10 @@ fn read_headers(mut lines: &[u8], body_bytes: usize) -> Option<(Headers<'_>, &[u
             }
         } else if name.eq_ignore_ascii_case(b"connection") {
             if !value.eq_ignore_ascii_case(b"keep-alive") {
+                return None;
+            }
+        } else if let Some(single) = SINGLE.iter().position(|one| name.eq_ignore_ascii_case(one)) {
+            if std::mem::replace(&mut seen[single], true) {
                 return None;
             }
         } else if is_not_plain(name) {

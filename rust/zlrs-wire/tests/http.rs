@@ -81,6 +81,14 @@ fn every_other_form_is_left_to_a_complete_parser() {
         assert_ne!(changed, PLAIN);
         assert_eq!(PlainPost::read(changed.as_bytes()), None, "{changed:?}");
     }
+    let singles = ["Content-Location", "Content-Range", "ETag", "Max-Forwards", "Server", "User-Agent"];
+    for name in singles {
+        let with = |lines: String| PLAIN.replacen("Content-Length", &format!("{lines}Content-Length"), 1);
+        let once = with(format!("{name}: a\r\n"));
+        assert!(PlainPost::read(once.as_bytes()).is_some(), "{once:?}");
+        let twice = with(format!("{name}: a\r\nx: y\r\n{}: a\r\n", name.to_lowercase()));
+        assert_eq!(PlainPost::read(twice.as_bytes()), None, "{twice:?}");
+    }
     let many = format!("Content-Length: 2\r\n{}", "a: b\r\n".repeat(64));
     assert_eq!(PlainPost::read(PLAIN.replacen("Content-Length: 2\r\n", &many, 1).as_bytes()), None);
     let long = format!("X-Api-Key: {}", "k".repeat(9000));
