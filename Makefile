@@ -89,6 +89,7 @@ exactness: setup  ## The long suites of exactness (tier T2)
 conformance: setup  ## The long suites of the two protocols (tier T2)
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)
 	@$(BIN)/python -m pytest -q -m t2 tests/conformance tests/faults
+	@cargo test --release --locked --quiet -p zlrs-store -- --ignored
 	@$(MAKE) --no-print-directory kernels-sanitized ptx-check
 
 # The sanitizer's run time must be the first library of the process that opens the kernels.
@@ -105,7 +106,6 @@ ptx-check:  ## cuda/ptx is what the kernels compile to, and assembles for every 
 
 device-check:  ## What the GPU does: kernels, exactness, speed, as JSON (minutes; says so where there is none)
 	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) scripts/device_check.py
-	@cargo test --release --locked --quiet -p zlrs-store -- --ignored
 
 clean:  ## Remove everything that was built here
 	@rm -rf target .venv dist python/zlrs/_core*.so
