@@ -7,6 +7,7 @@ from typing import final
 
 __all__ = [
     "CoreError",
+    "Correction",
     "Decision",
     "Delta",
     "Engine",
@@ -19,6 +20,7 @@ __all__ = [
     "Patterns",
     "Pin",
     "RestoredState",
+    "Token",
     "Tokenizer",
     "answer_pairs",
     "answer_plain",
@@ -256,6 +258,7 @@ class Engine:
         deadline_ms: int | None = None,
         priority: str = "interactive",
         tenant: bytes | None = None,
+        stream_mode: str = "plain",
     ) -> Generation:
         """Queue a generation and return at once.
 
@@ -273,6 +276,7 @@ class Engine:
             deadline_ms: Time from now after which the answer ends with what it has.
             priority: `interactive`, or `batch`, which makes way for it.
             tenant: 32 bytes. Answers share computed prefixes and compete for the machine by tenant.
+            stream_mode: `plain`; `verified`, tells every certain token; `provisional`, guesses too.
         """
 
     def pin(self, ids: Sequence[int], *, tenant: bytes | None = None) -> Pin:
@@ -379,10 +383,10 @@ class Generation:
     def fileno(self) -> int:
         """An eventfd that is readable while events wait; only for polling."""
 
-    def drain(self) -> list[Delta | Finished]:
+    def drain(self) -> list[Delta | Token | Correction | Finished]:
         """The events that wait, without blocking. Raises `CoreError` when the answer has failed."""
 
-    def wait(self, timeout_ms: int) -> list[Delta | Finished]:
+    def wait(self, timeout_ms: int) -> list[Delta | Token | Correction | Finished]:
         """As `drain`, waiting up to `timeout_ms` for the first event without the interpreter lock.
 
         May return nothing before that: when work begins.
@@ -402,6 +406,38 @@ class Delta:
     @property
     def ids(self) -> list[int]:
         """Tokens generated since the last delta."""
+
+@final
+class Token:
+    """The text of one token, certain or guessed."""
+
+    @property
+    def index(self) -> int:
+        """Its place in the answer, from 0."""
+
+    @property
+    def text(self) -> str:
+        """Whole characters."""
+
+    @property
+    def provisional(self) -> bool:
+        """Whether it may still change."""
+
+@final
+class Correction:
+    """The text of a token that was shown is another."""
+
+    @property
+    def index(self) -> int:
+        """Its place in the answer."""
+
+    @property
+    def original(self) -> str:
+        """What was shown."""
+
+    @property
+    def corrected(self) -> str:
+        """What it is; empty where a guess is taken back."""
 
 @final
 class Finished:

@@ -54,6 +54,8 @@ class GenerateOptions(TypedDict, total=False):
         deadline_ms: Give up after so long, time in the queue included.
         priority: `batch` makes way for `interactive` (`interactive`).
         tenant: 32 bytes; answers share computed prefixes, and the machine, by tenant (one for all).
+        stream_mode: Tell in `Delta.events` every token when it is certain (`verified`), or guesses before
+            that and what becomes of them too (`provisional`). The answer is the same (`plain`).
     """
 
     max_tokens: int
@@ -68,6 +70,7 @@ class GenerateOptions(TypedDict, total=False):
     deadline_ms: int | None
     priority: Literal["interactive", "batch"]
     tenant: bytes | None
+    stream_mode: Literal["plain", "verified", "provisional"]
 
 
 class Engine:

@@ -102,6 +102,7 @@ class NativeEngine(Protocol):
         deadline_ms: int | None = None,
         priority: str = "interactive",
         tenant: bytes | None = None,
+        stream_mode: str = "plain",
     ) -> NativeGeneration:
         """Queue a prompt; returns at once."""
 
@@ -137,6 +138,22 @@ class NativeDelta(Protocol):
 
     text: str
     ids: list[int]
+
+
+class NativeToken(Protocol):
+    """The text of one token, certain or guessed."""
+
+    index: int
+    text: str
+    provisional: bool
+
+
+class NativeCorrection(Protocol):
+    """The text of a token that was shown is another."""
+
+    index: int
+    original: str
+    corrected: str
 
 
 class NativeFinished(Protocol):

@@ -8,17 +8,48 @@ from typing import TYPE_CHECKING, Literal, cast
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zlrs.native import NativeDelta, NativeFinished
+    from zlrs.native import NativeCorrection, NativeDelta, NativeFinished, NativeToken
 
 FinishReason = Literal["stop", "stop_sequence", "max_tokens", "cancelled", "deadline", "context"]
 
 
 @dataclass(frozen=True)
+class Token:
+    """The text of one token of the answer.
+
+    A reader that keeps the latest text of every index has the answer.
+
+    Attributes:
+        index: Its place in the answer, from 0.
+        text: Whole characters; what is held back for the next token is not in it. What is left of that at the
+            end has the index after the last token.
+        provisional: It is a guess. The next token that is none makes all before it certain.
+    """
+
+    index: int
+    text: str
+    provisional: bool
+
+
+@dataclass(frozen=True)
+class Correction:
+    """The text of a token that was shown is another; an empty one takes back a guess behind a wrong one."""
+
+    index: int
+    original: str
+    corrected: str
+
+
+@dataclass(frozen=True)
 class Delta:
-    """A piece of the answer: whole characters, and the ids of the tokens that it completed."""
+    """A piece of the answer: whole characters, and the ids of the tokens that it completed.
+
+    With a `stream_mode`, also what is new about single tokens; a piece may then have no text.
+    """
 
     text: str
     token_ids: tuple[int, ...]
+    events: tuple[Token | Correction, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,5 +170,11 @@ def event_from_native(event: object) -> Delta | Finish:
                 end.io_ms,
             ),
         )
+    if hasattr(event, "provisional"):
+        shown = cast("NativeToken", event)
+        return Delta("", (), (Token(shown.index, shown.text, shown.provisional),))
+    if hasattr(event, "corrected"):
+        other = cast("NativeCorrection", event)
+        return Delta("", (), (Correction(other.index, other.original, other.corrected),))
     piece = cast("NativeDelta", event)
     return Delta(piece.text, tuple(piece.ids))

@@ -11,7 +11,7 @@ import os
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from zlrs._core import CoreError
 
@@ -40,6 +40,20 @@ class Delta:
 
 
 @dataclass
+class Token:
+    index: int
+    text: str
+    provisional: bool
+
+
+@dataclass
+class Correction:
+    index: int
+    original: str
+    corrected: str
+
+
+@dataclass
 class Finished:
     reason: str
     stop_sequence: str | None
@@ -57,6 +71,9 @@ class Finished:
     decompress_ms: float = 0.0
     compute_ms: float = 4.5
     io_ms: float = 0.5
+
+
+Event: TypeAlias = "Delta | Token | Correction | Finished"
 
 
 class FakePin:
@@ -92,6 +109,7 @@ class Script:
         refuse: Raise this at submission instead.
         template_error: Raise this when rendering.
         cached_tokens: Prompt tokens it claims not to compute.
+        told: Events about single tokens before these token numbers, where they are asked for.
         hold_begin: Work begins, so that `cached_tokens` are known, only after `go`.
     """
 
@@ -103,6 +121,7 @@ class Script:
     template_error: tuple[str, str] | None = None
     cached_tokens: int = 0
     hold_begin: bool = False
+    told: Mapping[int, Sequence[Token | Correction]] = field(default_factory=dict)
     go: threading.Event = field(default_factory=threading.Event)
     held: threading.Event = field(default_factory=threading.Event)
 
@@ -115,7 +134,7 @@ class FakeGeneration:
         self.options = options
         self.cancelled = threading.Event()
         self.ended = threading.Event()
-        self._events: deque[Delta | Finished | CoreError] = deque()
+        self._events: deque[Event | CoreError] = deque()
         self._ready = threading.Condition()
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
@@ -131,19 +150,19 @@ class FakeGeneration:
         self.cached_tokens = cached_tokens
         os.eventfd_write(self._fd, 1)
 
-    def push(self, event: Delta | Finished | CoreError) -> None:
+    def push(self, event: Event | CoreError) -> None:
         with self._ready:
             self._events.append(event)
             os.eventfd_write(self._fd, 1)
             self._ready.notify_all()
-        if not isinstance(event, Delta):
+        if isinstance(event, (Finished, CoreError)):
             self.ended.set()
 
-    def drain(self) -> list[Delta | Finished]:
+    def drain(self) -> list[Event]:
         with self._ready:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._fd)
-            events: list[Delta | Finished] = []
+            events: list[Event] = []
             while self._events:
                 event = self._events[0]
                 if isinstance(event, CoreError):
@@ -156,7 +175,7 @@ class FakeGeneration:
                 self._events.popleft()
             return events
 
-    def wait(self, timeout_ms: int) -> list[Delta | Finished]:
+    def wait(self, timeout_ms: int) -> list[Event]:
         with self._ready:
             self._ready.wait_for(lambda: bool(self._events), timeout_ms / 1000)
         return self.drain()
@@ -230,11 +249,13 @@ class FakeEngine:
         deadline_ms: int | None = None,
         priority: str = "interactive",
         tenant: bytes | None = None,
+        stream_mode: str = "plain",
     ) -> FakeGeneration:
         options: dict[str, object] = {
             "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k,
             "min_p": min_p, "repetition_penalty": repetition_penalty, "seed": seed, "stop": tuple(stop),
             "logit_bias": logit_bias, "deadline_ms": deadline_ms, "priority": priority, "tenant": tenant,
+            "stream_mode": stream_mode,
         }  # fmt: skip
         self.submitted.append(options)
         if self.script.refuse is not None:
@@ -341,6 +362,9 @@ class FakeEngine:
             if script.fail_before == number:
                 generation.push(core_error(*script.error))
                 return
+            if generation.options["stream_mode"] != "plain":
+                for event in script.told.get(number, ()):
+                    generation.push(event)
             generation.push(Delta(character, [ord(character)]))
             sent += 1
             self._decoded += 1

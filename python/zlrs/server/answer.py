@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from zlrs import wire
     from zlrs.engine import Engine, GenerateOptions
-    from zlrs.results import Completion, Finish
+    from zlrs.results import Completion, Correction, Finish, Token
     from zlrs.server.ask import Ask
     from zlrs.server.graph_front import GraphFront, Verdict
     from zlrs.server.receipts import ModelFacts
@@ -61,6 +61,9 @@ class Dialect(Protocol):
 
     def piece(self, text: str) -> bytes:
         """The event of a piece."""
+
+    def told(self, event: Token | Correction) -> bytes:
+        """The event about one token."""
 
     def closing(self, finish: Finish, end: Mapping[str, object] | None, *, clamped: bool) -> bytes:
         """The events after the last piece; `end` is the `zlrs` object."""
@@ -270,6 +273,8 @@ async def begin(walk: Walk, ask: Ask, tenant: bytes) -> tuple[AsyncStream, bool]
             ids = await prepare(engine, ask.turns)
         options, clamped = _with_limits(context, ask.options, len(ids))
         options["tenant"] = tenant
+        if ask.stream:
+            options["stream_mode"] = walk.asked.stream_mode
         if walk.turn is not None:
             await walk.turn.begin(ids)
         generation = engine.submit(ids, **options)
@@ -383,8 +388,10 @@ async def _send_events(
     await response.write(dialect.opening(walk.context.facts, counted))
     try:
         async for piece in pieces(stream, walk.context.config.server.ping_seconds, ping):
-            if piece.text:
-                with walk.io():
+            with walk.io():
+                for event in piece.events:
+                    await response.write(dialect.told(event))
+                if piece.text:
                     await response.write(dialect.piece(piece.text))
         count(walk, stream.finish)
         require_complete(stream.finish)

@@ -13,6 +13,7 @@ from zlrs.server.ids import new_id
 from zlrs.server.receipts import drafts
 from zlrs.server.several import answer_several, total
 from zlrs.server.sse import CHAT_PING
+from zlrs.server.token_events import fields_of, name_of
 from zlrs.wire import CHAT_DONE
 from zlrs.wire import chat_chunk as chunk
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from zlrs.results import Completion, Finish, Usage
+    from zlrs.results import Completion, Correction, Finish, Token, Usage
     from zlrs.server.ask import Ask
     from zlrs.server.errors import Refusal
     from zlrs.server.receipts import ModelFacts
@@ -80,7 +81,13 @@ class ChatDialect:
             "choices": choices,
         }
 
-    def _chunk(self, delta: dict[str, object], finish_reason: str | None, index: int = 0) -> bytes:
+    def _chunk(
+        self,
+        delta: dict[str, object],
+        finish_reason: str | None,
+        index: int = 0,
+        ours: Mapping[str, object] | None = None,
+    ) -> bytes:
         choice: dict[str, object] = {
             "index": index,
             "delta": delta,
@@ -90,6 +97,8 @@ class ChatDialect:
         data = self._object("chat.completion.chunk", [choice])
         if self.ask.include_usage:
             data["usage"] = None
+        if ours is not None:
+            data["zlrs"] = ours
         return chunk(data)
 
     def whole(self, completion: Completion, facts: ModelFacts, *, clamped: bool) -> dict[str, object]:
@@ -111,6 +120,10 @@ class ChatDialect:
     def piece(self, text: str) -> bytes:
         """A chunk of text."""
         return self._chunk({"content": text}, None)
+
+    def told(self, about: Token | Correction) -> bytes:
+        """A chunk without text whose `zlrs` object has the event: Chat has no events of other names."""
+        return self._chunk({}, None, ours={name_of(about): fields_of(about)})
 
     def closing(self, finish: Finish, end: Mapping[str, object] | None, *, clamped: bool) -> bytes:
         """The chunk with the finish reason, the usage chunk where asked for, `[DONE]`."""

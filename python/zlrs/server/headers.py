@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from zlrs.server.errors import invalid
 
@@ -121,11 +121,11 @@ RULES = (
     Rule("X-ZLRS-Cache-Only", ("cache-only",), "false, true", _SWITCH, "false"),
 )
 
-NOT_BUILT = {
-    "X-ZLRS-Validation-Head": "",
-    "X-ZLRS-Stream-Mode": "token",
+NOT_BUILT: Mapping[str, Callable[[str], bool]] = {
+    "X-ZLRS-Validation-Head": bool,
+    "X-ZLRS-Stream-Mode": _one_of("semantic"),
 }
-"""Headers whose effect a client relies on and that this version lacks, with the value that changes nothing.
+"""Headers whose effect a client relies on, and which values this version lacks.
 
 The others only allow work to be skipped; skipping none is a correct answer, and the receipt says so.
 """
@@ -193,6 +193,13 @@ class RequestHeaders:
         return self.values["X-ZLRS-KV-Migrate"]
 
     @property
+    def stream_mode(self) -> Literal["plain", "verified", "provisional"]:
+        """What a stream tells of single tokens; without the validation ring there are no guesses."""
+        if self.values["X-ZLRS-Stream-Mode"] != "provisional":
+            return "plain"
+        return "provisional" if self.values["X-ZLRS-Validation"] == "on" else "verified"
+
+    @property
     def profile(self) -> dict[str, str]:
         """The compute headers with their values."""
         return {name: self.values[name] for name in PROFILE}
@@ -257,8 +264,8 @@ def parse(headers: Mapping[str, str]) -> RequestHeaders:
             raise invalid(f"{name}: {value[:VALUE_SHOWN]!r} is not one of the allowed values: {rule.allowed}")
         given.add(rule.canonical)
         values[rule.canonical] = folded
-        if rule.canonical in NOT_BUILT and folded != NOT_BUILT[rule.canonical]:
-            shown = f" {folded!r}" if NOT_BUILT[rule.canonical] else ""
+        if rule.canonical in NOT_BUILT and NOT_BUILT[rule.canonical](folded):
+            shown = f" {folded!r}" if rule.canonical not in CASE_MATTERS else ""
             raise invalid(
                 f"{name}{shown} is not available in this version", suggestion="Leave the header out"
             )

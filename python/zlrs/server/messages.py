@@ -12,6 +12,7 @@ from zlrs.server.ids import new_id
 from zlrs.server.messages_request import ask_of, parse
 from zlrs.server.receipts import drafts
 from zlrs.server.several import answer_several, total
+from zlrs.server.token_events import fields_of, name_of
 from zlrs.wire import message_event as event
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from zlrs.results import Completion, Finish, Usage
+    from zlrs.results import Completion, Correction, Finish, Token, Usage
     from zlrs.server.ask import Ask
     from zlrs.server.errors import Refusal
     from zlrs.server.receipts import ModelFacts
@@ -121,6 +122,10 @@ class MessagesDialect:
         return event(
             {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
         )
+
+    def told(self, about: Token | Correction) -> bytes:
+        """A `token` or `validation_update` event, beside the text deltas that clients add up."""
+        return event({"type": name_of(about), **fields_of(about)})
 
     def closing(self, finish: Finish, end: Mapping[str, object] | None, *, clamped: bool) -> bytes:
         """Block stop, `message_delta` with cumulative usage and the `zlrs` object, `message_stop`."""

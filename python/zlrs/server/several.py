@@ -83,6 +83,11 @@ async def answer_several(
             "a session holds one conversation; several answers are for requests without one",
             param=f"zlrs.{ask.parts_name}",
         )
+    if asked.stream_mode != "plain" and ask.stream:
+        raise invalid(
+            "X-ZLRS-Stream-Mode 'provisional' is for one answer, not for several at once",
+            param=f"zlrs.{ask.parts_name}",
+        )
     if asked.cache_only:
         raise cache_only_miss("several answers at once are never in the decision graph")
     walk = Walk(request, context, dialect, asked, started, {})

@@ -17,6 +17,7 @@ pub mod perplexity;
 pub mod plan;
 pub mod prefix;
 pub mod profile;
+pub mod ring;
 pub mod sampling;
 pub mod scheduler;
 pub mod session;

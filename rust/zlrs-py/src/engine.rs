@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use zlrs_engine::ring::TokenEvents;
 use zlrs_engine::sampling::Sampling;
 use zlrs_engine::session::State;
 use zlrs_engine::{Drafting, Engine, LoadOptions, MaskUse, Message, Priority, Request};
@@ -160,7 +161,7 @@ impl PyEngine {
     /// Queues a generation and returns at once.
     #[pyo3(signature = (
         ids, *, max_tokens, temperature=0.0, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, seed=None,
-        stop=Vec::new(), logit_bias=None, deadline_ms=None, priority="interactive", tenant=None
+        stop=Vec::new(), logit_bias=None, deadline_ms=None, priority="interactive", tenant=None, stream_mode="plain"
     ))]
     #[expect(clippy::too_many_arguments, reason = "the parameters of a request, by name only")]
     fn submit(
@@ -179,6 +180,7 @@ impl PyEngine {
         deadline_ms: Option<u64>,
         priority: &str,
         tenant: Option<&[u8]>,
+        stream_mode: &str,
     ) -> PyResult<PyGeneration> {
         let refuse = |message: String| core_error(py, "invalid_request_error", &message);
         let priority = match priority {
@@ -186,6 +188,9 @@ impl PyEngine {
             "batch" => Priority::Batch,
             other => return Err(refuse(format!("priority is {other:?}; allowed: interactive, batch"))),
         };
+        let token_events = TokenEvents::from_name(stream_mode).ok_or_else(|| {
+            refuse(format!("stream_mode is {stream_mode:?}; allowed: plain, verified, provisional"))
+        })?;
         let tenant = tenant_of(py, tenant)?;
         let request = Request {
             ids,
@@ -203,6 +208,7 @@ impl PyEngine {
             deadline: deadline_ms.map(Duration::from_millis),
             priority,
             tenant,
+            token_events,
         };
         detached(py, || self.engine.submit(request)).map(PyGeneration::new)
     }

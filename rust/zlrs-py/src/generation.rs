@@ -5,6 +5,7 @@ use std::sync::{Mutex, OnceLock, TryLockError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use zlrs_engine::ring::TokenEvent;
 use zlrs_engine::{Canceller, Event, Generation};
 
 use crate::error::{detached, to_python};
@@ -46,6 +47,7 @@ impl PyGeneration {
                     self.cached_tokens.get_or_init(|| cached_tokens);
                 }
                 Event::Delta { text, ids } => objects.push(Py::new(py, Delta { text, ids })?.into_any()),
+                Event::Token(event) => objects.push(told(py, event)?),
                 Event::Finished(finished) => {
                     objects.push(Py::new(py, Finished::new(finished))?.into_any());
                 }
@@ -102,6 +104,33 @@ impl Delta {
     fn __repr__(&self) -> String {
         format!("Delta(text={:?}, ids={:?})", self.text, self.ids)
     }
+}
+
+fn told(py: Python<'_>, event: TokenEvent) -> PyResult<Py<PyAny>> {
+    Ok(match event {
+        TokenEvent::Token { index, text, provisional } => {
+            Py::new(py, Token { index, text, provisional })?.into_any()
+        }
+        TokenEvent::Correction { index, original, corrected } => {
+            Py::new(py, Correction { index, original, corrected })?.into_any()
+        }
+    })
+}
+
+/// The text of one token, certain or guessed.
+#[pyclass(frozen, get_all, module = "zlrs._core")]
+pub struct Token {
+    index: usize,
+    text: String,
+    provisional: bool,
+}
+
+/// The text of a token that was shown is another.
+#[pyclass(frozen, get_all, module = "zlrs._core")]
+pub struct Correction {
+    index: usize,
+    original: String,
+    corrected: String,
 }
 
 /// The end of an answer that did not fail.

@@ -39,7 +39,7 @@ mod _core {
     #[pymodule_export]
     use super::fingerprint::{fingerprint_quality, shipped_fingerprint, train_fingerprint, wording_cosine};
     #[pymodule_export]
-    use super::generation::{Delta, Finished, PyGeneration};
+    use super::generation::{Correction, Delta, Finished, PyGeneration, Token};
     #[pymodule_export]
     use super::graph::{PyDecision, PyGraph};
     #[pymodule_export]

@@ -102,6 +102,7 @@ impl Worker {
             let ids = std::mem::take(&mut guessing.ids);
             self.running[index].sequence.guess(&ids[..length]);
             self.running[index].guessing().0.ids = ids;
+            self.running[index].show_guesses(&*self.vocabulary);
         }
     }
 

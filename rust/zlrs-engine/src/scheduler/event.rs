@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::EngineError;
+use crate::ring::TokenEvent;
 
 /// Why a generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,6 +107,8 @@ pub enum Event {
         /// Tokens generated since the last delta.
         ids: Vec<u32>,
     },
+    /// What is new about one token; see [`TokenEvents`](crate::ring::TokenEvents).
+    Token(TokenEvent),
     /// The end.
     Finished(Finished),
     /// The end by an error.

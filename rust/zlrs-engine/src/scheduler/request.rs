@@ -6,6 +6,7 @@ use crate::EngineError;
 use crate::backend::Shape;
 use crate::kv::BLOCK_TOKENS;
 use crate::prefix::{PartitionKey, Tenant};
+use crate::ring::TokenEvents;
 use crate::sampling::Sampling;
 use crate::text::StopMatcher;
 
@@ -36,6 +37,8 @@ pub struct Request {
     pub priority: Priority,
     /// Whose request it is.
     pub tenant: Tenant,
+    /// Which events of single tokens are told.
+    pub token_events: TokenEvents,
 }
 
 /// How many tokens a request may generate and what the last one means.

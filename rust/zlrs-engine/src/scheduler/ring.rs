@@ -54,6 +54,11 @@ impl Ring {
         }
     }
 
+    /// Whether the reader is so far behind that it gains nothing by seeing guesses.
+    pub fn is_crowded(&self) -> bool {
+        self.lock().len() >= SEPARATE_EVENTS
+    }
+
     /// Wakes the reader, once a step.
     pub fn wake(&self) {
         self.arrived.notify_all();

@@ -12,6 +12,7 @@ use crate::EngineError;
 use crate::kv::{Arena, BLOCK_TOKENS, Sequence};
 use crate::plan::Candidate;
 use crate::prefix::{PartitionKey, Prefix, Tenant};
+use crate::ring::{Shown, TokenEvents};
 use crate::sampling::{Sampler, SamplingError};
 use crate::text::TextStream;
 use crate::vocabulary::Vocabulary;
@@ -52,6 +53,9 @@ pub(super) struct Running {
     /// Tokens not yet part of a delta, and text.
     unsent_ids: Vec<u32>,
     unsent_text: String,
+    token_events: TokenEvents,
+    /// What the reader has seen of guesses.
+    shown: Shown,
     submitted: Duration,
     /// When work began.
     started: Option<Duration>,
@@ -90,6 +94,8 @@ impl Running {
             budget,
             unsent_ids: Vec::new(),
             unsent_text: String::new(),
+            token_events: request.token_events,
+            shown: Shown::default(),
             submitted,
             started: None,
             first_token: None,
@@ -253,17 +259,46 @@ impl Running {
         self.sampler.observe(&[token]);
         self.output_tokens += 1;
         self.unsent_ids.push(token);
+        let before = self.unsent_text.len();
         let stop = if vocabulary.is_control(token) {
             None
         } else {
             self.text.push(vocabulary.token_bytes(token), &mut self.unsent_text)
         };
+        if self.token_events != TokenEvents::Off {
+            let text = &self.unsent_text[before..];
+            self.shown.accept(token, text, |event| self.ring.push(Event::Token(event)));
+        }
         if stop.is_some() {
+            if self.token_events != TokenEvents::Off {
+                self.shown.end("", |event| self.ring.push(Event::Token(event)));
+            }
             self.end(FinishReason::StopSequence, stop, now);
         } else if self.output_tokens >= self.budget.tokens {
             let reason = if self.budget.clipped { FinishReason::Context } else { FinishReason::MaxTokens };
             self.finish(reason, now);
         }
+    }
+
+    /// Shows the guesses of the coming step to a reader who wants to see them.
+    pub fn show_guesses(&mut self, vocabulary: &dyn Vocabulary) {
+        let guesses = self.sequence.guesses();
+        if self.token_events != TokenEvents::Provisional || guesses.is_empty() || self.ring.is_crowded() {
+            return;
+        }
+        let mut text = self.text.clone();
+        let mut is_stopped = false;
+        let guesses = guesses.iter().map_while(|&token| {
+            let mut piece = String::new();
+            if !is_stopped && !vocabulary.is_control(token) {
+                is_stopped = text.push(vocabulary.token_bytes(token), &mut piece).is_some();
+            } else if is_stopped {
+                return None;
+            }
+            Some((token, piece))
+        });
+        self.shown.guess(guesses, |event| self.ring.push(Event::Token(event)));
+        self.ring.wake();
     }
 
     /// Sends what is certain, if there is any text.
@@ -276,7 +311,13 @@ impl Running {
 
     /// Ends the request with all text it has: what was held back may complete a stop sequence after all.
     pub fn finish(&mut self, reason: FinishReason, now: Duration) {
-        match self.text.finish(&mut self.unsent_text) {
+        let before = self.unsent_text.len();
+        let stop = self.text.finish(&mut self.unsent_text);
+        if self.token_events != TokenEvents::Off {
+            let rest = &self.unsent_text[before..];
+            self.shown.end(rest, |event| self.ring.push(Event::Token(event)));
+        }
+        match stop {
             Some(stop) => self.end(FinishReason::StopSequence, Some(stop), now),
             None => self.end(reason, None, now),
         }

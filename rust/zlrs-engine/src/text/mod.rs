@@ -9,7 +9,7 @@ pub use stop::{STOP_BYTES_LIMIT, STOP_LIMIT, StopError, StopMatcher};
 pub use utf8::Utf8Stream;
 
 /// The text side of one generation.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TextStream {
     utf8: Utf8Stream,
     stops: StopMatcher,

@@ -36,13 +36,13 @@ pub enum StopError {
 ///
 /// Text that may be the beginning of a stop sequence is held back until the match fails or the sequence ends.
 /// One Knuth-Morris-Pratt automaton a sequence: O(bytes × sequences).
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct StopMatcher {
     automata: Vec<Automaton>,
     held: String,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Automaton {
     pattern: Vec<u8>,
     /// `borders[n]`: length of the longest proper border of the first n + 1 bytes.

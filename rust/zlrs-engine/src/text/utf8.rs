@@ -4,7 +4,7 @@
 ///
 /// A token of a byte-level vocabulary may end inside a character; those bytes (three at most) wait for the next
 /// token. Bytes that no continuation can make valid become U+FFFD as soon as that is certain.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Utf8Stream {
     pending: Vec<u8>,
 }
