@@ -4,6 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE ?= 1
 TEST_MODEL := smollm2-135m-instruct-q4_1
 DEMO_MODEL ?= qwen2.5-coder-0.5b-instruct-q4_k_m
+SKIP_MODELS ?= $(DEMO_MODEL)
 BENCH_MODELS = smollm2-135m-instruct-q4_1 $(DEMO_MODEL) qwen2.5-coder-1.5b-instruct-q4_k_m gemma-3-270m-q4_k_m
 
 .PHONY: help setup run test test-rust test-python lint format bench bench-proxy bench-graph bench-engine bench-quality bench-serve bench-sessions bench-skip docs wheel exactness conformance kernels-sanitized ptx ptx-check device-check clean
@@ -64,9 +65,11 @@ bench-sessions: setup  ## A session's second turn, and a question computed while
 	@$(BIN)/zlrs models pull $(DEMO_MODEL)
 	@$(BIN)/python benches/sessions.py --model $(DEMO_MODEL)
 
-bench-skip: setup  ## Masks: the curve of harm against saving, memory and speed (up to an hour; DATA='FILE...' for your texts)
-	@$(BIN)/zlrs models pull $(DEMO_MODEL)
-	@$(BIN)/python benches/skip.py --model $(DEMO_MODEL) $(if $(DATA),--data $(DATA))
+bench-skip: setup  ## Leaving work out: harm beside saving, memory, speed (SKIP_MODELS='NAME...', PART='NAME...', DATA='FILE...')
+	@for model in $(SKIP_MODELS); do \
+	  $(BIN)/zlrs models pull $$model && \
+	  (cd benches && ../$(BIN)/python -m skip --model $$model $(foreach part,$(PART),--part $(part)) \
+	    $(if $(DATA),--data $(abspath $(DATA)))) || exit 1; done
 
 bench-graph: setup  ## Figures of the decision graph over replayed traffic beside GPTCache and cachellm (twenty minutes; nothing else should run)
 	@cd benches && ../$(BIN)/python -m graph

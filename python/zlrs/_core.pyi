@@ -874,6 +874,16 @@ class Meter:
     def reference(self, windows: Sequence[Sequence[int]], every: int) -> None:
         """Compute texts with the full model and keep its logits after every `every`-th token."""
 
+    def trace(self, mask: Mask, windows: Sequence[int]) -> None:
+        """Keep what some texts reach before every layer without the parts of a mask, up to 2 GiB.
+
+        `measure` then computes those texts only from the first layer on that differs; figures are the same.
+        """
+
+    @property
+    def computed_layers(self) -> int:
+        """Layers computed since the load, over all texts."""
+
     def measure(self, mask: Mask, windows: Sequence[int]) -> list[list[tuple[float, bool, float, bool]]]:
         """Compute some of the texts without the parts of a mask.
 

@@ -29,6 +29,45 @@ def _bytes(count: float) -> str:
     return f"{count:.2f} GB"
 
 
+class StepProgress:
+    """One task counted in steps: a bar with the time left on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._silent = "ZLRS_NO_PROGRESS" in os.environ
+        self._terminal = sys.stderr.isatty() and not self._silent
+        self._started = self._printed = time.monotonic()
+        self._stage = ""
+
+    def update(self, stage: str, done: int, total: int, what: str = "") -> None:
+        """Say that so many steps of a stage are done, and what was found last."""
+        if self._silent:
+            return
+        now = time.monotonic()
+        if stage != self._stage:
+            self._stage, self._started = stage, self._printed
+        ended = done >= total
+        interval_s = 0.1 if self._terminal else PLAIN_INTERVAL_S
+        if not ended and now - self._printed < interval_s:
+            return
+        self._printed = now
+        left_s = (now - self._started) / max(done, 1) * (total - done)
+        line = f"{self._label}, {stage}: {done} of {total}, {clock(left_s)} left"
+        if what:
+            line += f"; {what}"
+        if self._terminal:
+            width = os.get_terminal_size(sys.stderr.fileno()).columns - 1
+            print(f"\r\x1b[K{line[:width]}", end="\n" if ended else "", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+def clock(seconds: float) -> str:
+    """A duration for people: `2 min 05 s`."""
+    minutes, rest = divmod(round(max(seconds, 0.0)), 60)
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
 class Progress:
     """One task counted in bytes.
 

@@ -129,6 +129,26 @@ def test_what_is_measured_is_nothing_without_a_mask_and_something_with_one(
     assert not any(row[3] for row in lost)
 
 
+def test_a_trace_changes_what_is_computed_and_not_what_is_found(meter: _core.Meter, mask: _core.Mask) -> None:
+    text = "The mill stood by the river, and its wheel had not turned for forty years. " * 8
+    ids = meter.encode(text)[:128]
+    meter.reference([ids[:64], ids[64:]], 4)
+    later = mask.without(20, "mlp")
+    layers = len(mask.layers())
+
+    def measured(windows: list[int]) -> tuple[list[list[tuple[float, bool, float, bool]]], int]:
+        before = meter.computed_layers
+        return meter.measure(later, windows), meter.computed_layers - before
+
+    whole, cost = measured([0, 1])
+    assert cost == 2 * layers
+    meter.trace(mask, [0])
+    # The second text was not traced.
+    assert measured([0, 1]) == (whole, layers - 20 + layers)
+    meter.trace(meter.empty_mask(), [0, 1])
+    assert measured([0, 1]) == (whole, 2 * (layers - 3))
+
+
 def test_commands_show_check_and_compare(
     mask_file: Path, meter: _core.Meter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from zlrs.cli.output import note
 from zlrs.cli.parser import Parser
 from zlrs.errors import ConfigurationError, InvalidRequestError, ZeroLayerMismatchError
 from zlrs.masks import load_mask, save_mask
+from zlrs.progress import StepProgress
 from zlrs.streams import reraise
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def command(arguments: Sequence[str]) -> int:
 
 def _build(arguments: Sequence[str]) -> int:
     from zlrs.cli.profile import add_data_options, open_meter
-    from zlrs.profile.search import Budget, build
+    from zlrs.profile import Budget, build
 
     parser = Parser("zlrs mask build", "Search for parts that can be left out under a budget.", EPILOG)
     add_data_options(parser)
@@ -71,7 +72,7 @@ def _build(arguments: Sequence[str]) -> int:
             calibration_sha256=calibration,
             budget=budget,
             every=options.every,
-            progress=note,
+            progress=StepProgress("search").update,
         )
     except _core.CoreError as error:
         reraise(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import msgspec
 from zlrs import _core
 from zlrs.cli.output import note
 from zlrs.cli.parser import Parser
+from zlrs.progress import StepProgress
 from zlrs.streams import reraise
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def add_data_options(parser: Parser) -> None:
     add("model", help="name from `zlrs models list`, path or URL of a GGUF file")
     add("--data", nargs="+", type=Path, default=[], metavar="PATH", help="texts, one domain a file")
     add("--window-tokens", type=int, default=128, metavar="N", help="tokens of a window of text (128)")
-    add("--windows", type=int, default=4, metavar="N", help="windows of each domain (4)")
+    add("--windows", type=int, default=8, metavar="N", help="windows of each domain (8)")
     add("--every", type=int, default=4, metavar="N", help="compare logits after every so many tokens (4)")
     add("--threads", type=int, metavar="N", help="worker threads (the cores this process has)")
 
@@ -66,6 +66,7 @@ def command(arguments: Sequence[str]) -> int:
     from zlrs.profile.survey import survey
 
     meter, domains, calibration, name = open_meter(options)
+    bar = StepProgress("profile")
     kinds = ("layer", "attention", "mlp", "group", *(("head",) if options.heads else ()))
     try:
         profile = survey(
@@ -75,7 +76,7 @@ def command(arguments: Sequence[str]) -> int:
             calibration_sha256=calibration.hex(),
             every=options.every,
             ablate=kinds,
-            progress=_progress,
+            progress=lambda done, total: bar.update("parts", done, total),
         )
     except _core.CoreError as error:
         reraise(error)
@@ -90,8 +91,3 @@ def command(arguments: Sequence[str]) -> int:
     never = f"{len(profile.never_contribute)} of {len(profile.parts)} parts"
     note(f"{never} never contributed ({rows} rows compared).")
     return 0
-
-
-def _progress(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{done} of {total} parts", end="" if done < total else "\n", file=sys.stderr, flush=True)

@@ -89,7 +89,8 @@ def command(arguments: Sequence[str]) -> int:
     asyncio.run(
         serve(
             config,
-            lambda progress: _load(model, config, progress),
+            lambda progress: _load(model, config, config.zero_layer.mask, progress),
+            load_masked=lambda mask: _load(model, config, mask),
             open_graph=(lambda: _open_graph(config)) if config.graph.enabled else None,
             announce=lambda address: _announce(address, model),
         )
@@ -101,7 +102,9 @@ def _flags(options: argparse.Namespace) -> dict[str, Value]:
     return {setting: getattr(options, flag) for flag, setting in FLAGS.items()}
 
 
-def _load(model: str, config: Config, progress: Callable[[int, int], None]) -> Engine:
+def _load(
+    model: str, config: Config, mask: str | None, progress: Callable[[int, int], None] = lambda *_: None
+) -> Engine:
     from zlrs.engine import Engine
     from zlrs.models import resolve
     from zlrs.progress import Progress
@@ -121,7 +124,7 @@ def _load(model: str, config: Config, progress: Callable[[int, int], None]) -> E
             drafting=config.engine.drafting,
             device=config.engine.device,
             queue_limit=config.server.queue_limit,
-            mask=config.zero_layer.mask,
+            mask=mask,
             mask_fallback=config.zero_layer.fallback,
             progress=report,
         )

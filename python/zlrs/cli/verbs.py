@@ -40,6 +40,7 @@ OWN = (
     Verb("perplexity", "measure how well a model predicts a text", _own("zlrs.cli.perplexity")),
     Verb("profile", "measure what every part of a model does", _own("zlrs.cli.profile")),
     Verb("mask", "make, show and check masks that leave parts of a model out", _own("zlrs.cli.mask")),
+    Verb("verify", "compare full answers with those that leave work out", _own("zlrs.cli.verify")),
     Verb("systems", "print what zlrs consists of and what is real today", _own("zlrs.cli.systems")),
     Verb("config", "check and show the configuration", _own("zlrs.cli.config")),
     Verb("graph", "look at, check and clear a decision graph", _own("zlrs.cli.graph")),

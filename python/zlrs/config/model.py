@@ -53,6 +53,27 @@ class EngineSettings(Section, frozen=True):
     ] = "cpu"
 
 
+class MaskSettings(Section, frozen=True):
+    """One `[[zero_layer.masks]]`: a further load, for requests of one mode and temperature band."""
+
+    path: Annotated[str, Meta(min_length=1, description="mask file made by `zlrs mask build`")]
+    name: (
+        Annotated[
+            str,
+            Meta(
+                pattern="^[A-Za-z0-9._-]{1,64}$", description="in receipts and metrics; absent = the file's"
+            ),
+        ]
+        | None
+    ) = None
+    mode: Annotated[
+        Literal["aggressive", "sparse-state-aware"],
+        Meta(description="`X-ZLRS-Compute` of the requests it may answer; exact ones never"),
+    ] = "aggressive"
+    temperature_min: Annotated[float, Meta(ge=0, le=2, description="lowest temperature it may answer")] = 0.0
+    temperature_max: Annotated[float, Meta(ge=0, le=2, description="highest temperature it may answer")] = 2.0
+
+
 class ZeroLayerSettings(Section, frozen=True):
     """Parts of the model that are left out of the load (docs/how-to/skip-layers.md)."""
 
@@ -60,6 +81,22 @@ class ZeroLayerSettings(Section, frozen=True):
         Annotated[str, Meta(description="mask file made by `zlrs mask build`; absent = the full model")]
         | None
     ) = None
+    masks: Annotated[
+        list[MaskSettings],
+        Meta(
+            description="masks loaded beside, each with its own weights and KV memory; the first fit answers"
+        ),
+    ] = []
+    confidence: Annotated[
+        float,
+        Meta(
+            ge=0, le=1, description="least confidence of a mask: 1 - bound of other first choices it measured"
+        ),
+    ] = 0.9
+    sample: Annotated[
+        float,
+        Meta(ge=0, le=1, description="share of masked answers re-run by the full model to count misfires"),
+    ] = 0.01
     fallback: Annotated[
         bool, Meta(description="load the full model when the mask is for other weights, in place of an error")
     ] = False

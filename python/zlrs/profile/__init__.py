@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from zlrs.profile.bounds import bootstrap_upper, proportion_upper
+from zlrs.profile.build import build, frontier, gain_of
 from zlrs.profile.domains import Domain, read_domains
 from zlrs.profile.harm import DomainHarm, harm_of
 from zlrs.profile.parts import Part, candidates, without
 from zlrs.profile.report import MaskReport, report_of
-from zlrs.profile.search import Budget, build
+from zlrs.profile.search import Budget
 from zlrs.profile.survey import Profile, survey
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "bootstrap_upper",
     "build",
     "candidates",
+    "frontier",
+    "gain_of",
     "harm_of",
     "proportion_upper",
     "read_domains",

@@ -1,14 +1,12 @@
-"""The search for a mask: greedy, by real ablation, under a budget that holds in every domain."""
+"""The search for parts to leave out: greedy, by real ablation, under a budget that holds in every domain."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from zlrs.profile.harm import harm_of
-from zlrs.profile.parts import Kind, Part, candidates, kv_bytes, weight_bytes, without
-from zlrs.profile.report import Gain, MaskReport
+from zlrs.profile.parts import Kind, Part, candidates, weight_bytes, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,6 +14,8 @@ if TYPE_CHECKING:
     from zlrs._core import Mask, Meter
     from zlrs.profile.domains import Domain
     from zlrs.profile.harm import DomainHarm
+
+    Tell = Callable[[str, int, int, str], None]
 
 HOPELESS = 30.0
 """A part whose absence alone costs so many budgets is not tried with others."""
@@ -28,11 +28,13 @@ class Budget(NamedTuple):
         kl: The mean divergence that no domain's upper bound may exceed, in nats.
         rejections: The search ends after so many parts in a row were refused.
         kinds: Parts to try.
+        screening_windows: Texts of each domain on which parts are put in order.
     """
 
     kl: float
     rejections: int = 6
     kinds: tuple[Kind, ...] = ("attention", "mlp", "group")
+    screening_windows: int = 1
 
 
 class Step(NamedTuple):
@@ -41,15 +43,6 @@ class Step(NamedTuple):
     mask: Mask
     parts: list[str]
     harms: list[DomainHarm]
-
-
-class Built(NamedTuple):
-    """What a search found."""
-
-    mask: Mask
-    report: MaskReport
-    steps: list[Step]
-    """Every mask on the way, the empty one first: the curve of harm against saving."""
 
 
 class Search:
@@ -76,8 +69,15 @@ class Search:
             self._searched[domain.name] = indices[::2]
             self._held_out[domain.name] = indices[1::2]
             start += len(indices)
-        observed = meter.observe([index for indices in self._searched.values() for index in indices])
+        observed = meter.observe(self._all_searched())
         self._means = [(_mean(layer["attention"]), _mean(layer["mlp"])) for layer in observed]
+
+    def start_from(self, mask: Mask) -> None:
+        """From now on masks that differ from this one in later layers are computed from there on."""
+        self.meter.trace(mask, self._all_searched())
+
+    def _all_searched(self) -> list[int]:
+        return [index for indices in self._searched.values() for index in indices]
 
     def searched(self, mask: Mask) -> list[DomainHarm]:
         """What the mask costs on the texts of the search."""
@@ -87,9 +87,16 @@ class Search:
         """What it costs on the others."""
         return self._harms(mask, self._held_out)
 
-    def first(self, mask: Mask) -> list[DomainHarm]:
-        """What it costs on one text of each domain: a quick look."""
-        return self._harms(mask, {name: indices[:1] for name, indices in self._searched.items()})
+    def mean_of(self, mask: Mask, windows: int) -> float:
+        """The mean divergence on `windows` texts of each domain, of the domain where it is largest."""
+        places = [indices[:windows] for indices in self._searched.values()]
+        self.evaluations += 1
+        rows = iter(self.meter.measure(mask, [index for indices in places for index in indices]))
+        means = []
+        for indices in places:
+            values = [row[0] for _ in indices for row in next(rows)]
+            means.append(math.fsum(values) / max(len(values), 1))
+        return max(means)
 
     def _harms(self, mask: Mask, places: dict[str, list[int]]) -> list[DomainHarm]:
         self.evaluations += 1
@@ -102,115 +109,84 @@ class Search:
         return without(mask, part, self.shapes, means)
 
 
-def build(
-    meter: Meter,
-    domains: Sequence[Domain],
-    *,
-    model: str,
-    calibration_sha256: bytes,
-    budget: Budget,
-    every: int = 4,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Built:
-    """Search for a mask.
+def rank(search: Search, budget: Budget, progress: Tell) -> list[tuple[Part, bool]]:
+    """Parts by divergence for bytes saved, as they are tried, and whether the mean stands in."""
+    empty = search.meter.empty_mask()
+    search.start_from(empty)
+    promising: list[tuple[float, Part, bool]] = []
+    parts = candidates(search.shapes, budget.kinds)
+    for done, part in enumerate(parts):
+        # Where a part adds much the same to every token, its mean does less harm than nothing.
+        ways = (False,) if part.kind in {"group", "head"} else (False, True)
+        masks = [(search.add(empty, part, constant=constant), constant) for constant in ways]
+        costs = [
+            (search.mean_of(mask, budget.screening_windows), constant)
+            for mask, constant in masks
+            if not _is_deaf(mask)
+        ]
+        if not costs:
+            continue
+        cost, constant = min(costs)
+        progress("alone", done + 1, len(parts), f"{part}: divergence {cost:.5f}")
+        if cost <= HOPELESS * budget.kl:
+            promising.append((cost / max(weight_bytes(part, search.shapes), 1), part, constant))
+    return [(part, constant) for _, part, constant in sorted(promising)]
 
-    First each part is left out alone, once with nothing and, for blocks, once with its mean in its place;
-    the better of the two is kept. Then parts are added in the order of divergence for weight bytes saved, and
-    each stays only if the mask as a whole keeps the budget: the upper bound of the mean divergence, in every
-    domain. In the end the mask must keep it on texts that the search did not look at; what was added last is
-    put back until it does.
 
-    Args:
-        meter: The loaded model.
-        domains: Texts, at least two windows each.
-        model: The model's name, for the report.
-        calibration_sha256: Of the texts.
-        budget: What it may cost.
-        every: Logits are compared after every so many tokens.
-        progress: Told what is going on, a line at a time.
-    """
-    search = Search(meter, domains, every)
-    empty = meter.empty_mask()
-    ranked = _rank(search, empty, budget, progress)
-    steps = [Step(empty, [], search.searched(empty))]
+def extend(
+    search: Search, steps: list[Step], ranked: Sequence[tuple[Part, bool]], budget: Budget, progress: Tell
+) -> None:
+    """Go on from the last of `steps`: add parts in their order as long as the whole mask keeps the budget."""
     refused = 0
-    for part, constant in ranked:
+    search.start_from(steps[-1].mask)
+    for done, (part, constant) in enumerate(ranked):
         if refused >= budget.rejections:
             break
-        mask = search.add(steps[-1].mask, part, constant=constant)
-        if all(attention or all(heads) for attention, _, heads, *_ in mask.layers()):
-            continue  # the model would have no attention left
+        before = steps[-1].mask
+        mask = search.add(before, part, constant=constant)
+        if _is_out(before, part) or _is_deaf(mask):
+            continue
         harms = search.searched(mask)
         worst = max(harm.kl_upper for harm in harms)
         fits = worst <= budget.kl
-        progress(f"{'without' if fits else 'kept'} {part}: divergence up to {worst:.5f} of {budget.kl:g}")
         refused = 0 if fits else refused + 1
         if fits:
             name = f"{part} (mean in its place)" if constant else str(part)
             steps.append(Step(mask, [*steps[-1].parts, name], harms))
+            search.start_from(mask)
+        what = f"{'without' if fits else 'kept'} {part}: divergence up to {worst:.5f} of {budget.kl:g}"
+        progress("together", done + 1, len(ranked), what)
+
+
+def held_back(search: Search, steps: Sequence[Step], kl: float) -> tuple[int, list[DomainHarm]]:
+    """The last step that keeps a budget on the texts that the search did not look at, and its harm there."""
     chosen = len(steps) - 1
-    held_out = search.held_out(steps[chosen].mask)
-    while chosen and max(harm.kl_upper for harm in held_out) > budget.kl:
+    harms = search.held_out(steps[chosen].mask)
+    while chosen and max(harm.kl_upper for harm in harms) > kl:
         chosen -= 1
-        held_out = search.held_out(steps[chosen].mask)
-    step = steps[chosen]
-    report = MaskReport(
-        model=model,
-        budget_kl=budget.kl,
-        parts=step.parts,
-        searched=step.harms,
-        held_out=held_out,
-        steps_back=len(steps) - 1 - chosen,
-        gain=gain_of(meter, step.mask),
-        evaluations=search.evaluations,
-    )
-    mask = step.mask.measured(_json(report), calibration_sha256)
-    return Built(mask, report, steps)
+        harms = search.held_out(steps[chosen].mask)
+    return chosen, harms
 
 
-def gain_of(meter: Meter, mask: Mask) -> Gain:
-    """What a mask saves, by loading the model with it."""
-    full, full_bytes = meter.parts(), meter.weight_bytes
-    left, left_bytes = meter.compiled(mask)
-    read_besides = meter.token_bytes - sum(attention + mlp for *_, attention, mlp in full)
-    return Gain(
-        weight_bytes=left_bytes,
-        weight_bytes_full=full_bytes,
-        token_bytes=read_besides + sum(attention + mlp for *_, attention, mlp in left),
-        token_bytes_full=meter.token_bytes,
-        kv_token_bytes=kv_bytes(left),
-        kv_token_bytes_full=kv_bytes(full),
-    )
+def _is_out(mask: Mask, part: Part) -> bool:
+    """Whether the mask leaves the part out already."""
+    attention, mlp, heads, kv_heads, *_ = mask.layers()[part.layer]
+    if part.kind == "group":
+        size = len(heads) // kv_heads
+        return attention or all(heads[part.number * size : (part.number + 1) * size])
+    return {
+        "layer": attention and mlp,
+        "attention": attention,
+        "mlp": mlp,
+        "head": attention or (part.kind == "head" and heads[part.number]),
+    }[part.kind]
 
 
-def _rank(
-    search: Search, empty: Mask, budget: Budget, progress: Callable[[str], None]
-) -> list[tuple[Part, bool]]:
-    """Parts in the order in which they are tried, and whether the mean stands in."""
-    ranked = []
-    parts = candidates(search.shapes, budget.kinds)
-    for done, part in enumerate(parts):
-        costs = []
-        for constant in (False, True):
-            if constant and part.kind in {"group", "head"}:
-                continue
-            mask = search.add(empty, part, constant=constant)
-            if all(attention or all(heads) for attention, _, heads, *_ in mask.layers()):
-                continue
-            costs.append((max(harm.kl_mean for harm in search.first(mask)), constant))
-        if not costs:
-            continue
-        cost, constant = min(costs)
-        progress(f"alone ({done + 1} of {len(parts)}): {part}: divergence {cost:.5f}")
-        if cost <= HOPELESS * budget.kl:
-            ranked.append((cost / max(weight_bytes(part, search.shapes), 1), part, constant))
-    return [(part, constant) for _, part, constant in sorted(ranked)]
+def _is_deaf(mask: Mask) -> bool:
+    """Whether no attention is left."""
+    return all(attention or all(heads) for attention, _, heads, *_ in mask.layers())
 
 
 def _mean(block: object) -> list[float] | None:
     mean = block.get("mean") if isinstance(block, dict) else None
     return [float(value) for value in mean] if isinstance(mean, list) else None
-
-
-def _json(report: MaskReport) -> str:
-    return msgspec.json.encode(report).decode()

@@ -92,7 +92,9 @@ def survey(
     ablate: Sequence[Kind],
     progress: Callable[[int, int], None],
 ) -> Profile:
-    """Observe all parts and ablate those of the kinds in `ablate`. Runs the model over all texts once a part.
+    """Observe all parts and ablate those of the kinds in `ablate`.
+
+    Runs the model over all texts once a part, from the part's layer on.
 
     Args:
         meter: The loaded model.
@@ -109,6 +111,7 @@ def survey(
     shapes = meter.parts()
     empty = meter.empty_mask()
     seen = {name: meter.observe(indices) for name, indices in places.items()}
+    meter.trace(empty, list(range(len(windows))))
     parts = candidates(shapes, ("layer", "attention", "mlp", "group", "head"))
     wanted = [part for part in parts if part.kind in ablate and not _is_only_attention(part, len(shapes))]
     lost: dict[Part, dict[str, tuple[float, float]]] = {}

@@ -16,6 +16,7 @@ from zlrs.server.context import CONTEXT, REQUEST_ID, ServerContext
 from zlrs.server.errors import Refusal, as_refusal, encode, invalid, refuse
 from zlrs.server.limits import read_body, require_json
 from zlrs.server.log import log
+from zlrs.server.misfires import Rerun
 from zlrs.server.sse import EventResponse, pieces
 from zlrs.server.turns import open_turn
 from zlrs.streams import AsyncStream
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from zlrs.server.graph_front import GraphFront, Verdict
     from zlrs.server.receipts import ModelFacts
     from zlrs.server.turns import Turn
+    from zlrs.server.variants import Variant
     from zlrs.types import Message
 
 SECOND_MS = 1000
@@ -83,7 +85,19 @@ class Walk:
     started: float
     extra: dict[str, str]
     turn: Turn | None = None
+    variant: Variant | None = None
     io_seconds: list[float] = field(default_factory=list)
+    prompt_ids: list[int] = field(default_factory=list)
+
+    @property
+    def engine(self) -> Engine:
+        """Who answers: the full model, or a load with a mask."""
+        return self.context.engine if self.variant is None else self.variant.engine
+
+    @property
+    def facts(self) -> ModelFacts:
+        """Facts of who answers."""
+        return self.context.facts if self.variant is None else self.variant.facts
 
     @property
     def io_ms(self) -> float:
@@ -103,7 +117,7 @@ class Walk:
         """Our response headers."""
         config = self.context.config.headers
         ours = receipts.response_headers(
-            self.context.facts,
+            self.facts,
             self.asked,
             enabled=config.receipts == "on",
             historical=config.historical,
@@ -133,9 +147,9 @@ class Walk:
         """The `zlrs` object, unless receipts are off."""
         if self.context.config.headers.receipts == "off":
             return None
-        facts = receipts.end_facts(
-            self.context.facts, self.asked, finish, self.io_ms, self.dialect.ask.ignored
-        )
+        facts = receipts.end_facts(self.facts, self.asked, finish, self.io_ms, self.dialect.ask.ignored)
+        if self.variant is not None:
+            facts["zero_layer"] = {"saved_share": round(self.facts.saved_share, 6), **self.variant.receipt()}
         return facts if self.turn is None else {**facts, "session": self.turn.facts(finish)}
 
 
@@ -167,6 +181,9 @@ async def answer(
     if turn is not None:
         return await _in_session(Walk(request, context, dialect, asked, started, {}, turn), turn)
     walk = Walk(request, context, dialect, asked, started, {})
+    variant = context.variants.choose(asked.compute, dialect.ask.options.get("temperature", 0.0))
+    if variant is not None:
+        return await _masked(walk, variant)
     if context.graph is None:
         if asked.cache_only:
             raise cache_only_miss("the decision graph is off")
@@ -184,6 +201,14 @@ async def answer(
     if asked.cache_only:
         raise _fill(walk, verdict, context.graph)
     return await generate(walk, None if decision is None else context.graph.recorder(decision))
+
+
+async def _masked(walk: Walk, variant: Variant) -> web.StreamResponse:
+    """Answer with a load with a mask. The graph keeps answers of the full model: it stays out of it."""
+    if walk.asked.cache_only:
+        raise cache_only_miss("answers of a load with a mask are not in the graph")
+    walk.context.metrics.masked.add(mask=variant.name)
+    return await generate(replace(walk, asked=replace(walk.asked, masked=True), variant=variant), None)
 
 
 async def _in_session(walk: Walk, turn: Turn) -> web.StreamResponse:
@@ -266,12 +291,14 @@ async def begin(walk: Walk, ask: Ask, tenant: bytes) -> tuple[AsyncStream, bool]
         Refusal: 529 when the queue is full, 400 when the prompt does not fit.
     """
     context = walk.context
-    engine = context.engine
+    context.engine  # noqa: B018 - refuses while the process begins or ends
+    engine = walk.engine
     slot = context.admission.enter(batch=ask.options.get("priority") == "batch")
     try:
         with walk.io():
             ids = await prepare(engine, ask.turns)
-        options, clamped = _with_limits(context, ask.options, len(ids))
+        walk.prompt_ids.extend(ids)
+        options, clamped = _with_limits(context, walk.facts, ask.options, len(ids))
         options["tenant"] = tenant
         if ask.stream:
             options["stream_mode"] = walk.asked.stream_mode
@@ -309,22 +336,22 @@ async def prepare(engine: Engine, turns: Sequence[Message]) -> list[int]:
 
 
 def _with_limits(
-    context: ServerContext, options: GenerateOptions, tokens: int
+    context: ServerContext, facts: ModelFacts, options: GenerateOptions, tokens: int
 ) -> tuple[GenerateOptions, bool]:
     """Complete the options by what the window and the settings allow."""
-    limit = context.facts.context_tokens - 1
+    limit = facts.context_tokens - 1
     if tokens > limit:
         raise invalid(
             f"prompt is too long: {tokens} tokens > {limit} maximum",
             code="context_length_exceeded",
             suggestion="Shorten the conversation, or load the model with more `context_tokens`",
         )
-    room = context.facts.context_tokens - tokens
+    room = facts.context_tokens - tokens
     settings = context.config.server
     wanted = options.get("max_tokens")
     if wanted is None:
         # Without a wish, take what fits; a wish beyond the KV memory is refused by the engine, with numbers.
-        wanted = max(1, min(settings.default_max_tokens, context.facts.kv_tokens - tokens))
+        wanted = max(1, min(settings.default_max_tokens, facts.kv_tokens - tokens))
     complete: GenerateOptions = {**options, "max_tokens": min(wanted, room)}
     if settings.deadline_seconds is not None:
         complete["deadline_ms"] = int(settings.deadline_seconds * SECOND_MS)
@@ -352,6 +379,21 @@ def count(walk: Walk, finish: Finish) -> None:
         metrics.first_token.observe(finish.timings.first_token_ms / SECOND_MS)
 
 
+def offer_rerun(walk: Walk, stream: AsyncStream) -> None:
+    """Let the full model look at a masked answer some time, if it is drawn."""
+    variant = walk.variant
+    if variant is None:
+        return
+    completion = stream.completion
+    options: GenerateOptions = {**walk.dialect.ask.options, "tenant": walk.context.tenants.of(walk.request)}
+
+    def rerun() -> Rerun:
+        ended = completion.finish_reason == "stop"
+        return Rerun(variant, walk.prompt_ids, completion.token_ids, options, ended=ended)
+
+    walk.context.reruns.offer(rerun, walk.context.engine)
+
+
 async def _send_whole(
     walk: Walk, stream: AsyncStream, recorder: Recorder | None, *, clamped: bool
 ) -> web.StreamResponse:
@@ -362,7 +404,8 @@ async def _send_whole(
     require_complete(stream.finish)
     if walk.turn is not None:
         walk.turn.answered(stream)
-    body = walk.dialect.whole(completion, walk.context.facts, clamped=clamped)
+    offer_rerun(walk, stream)
+    body = walk.dialect.whole(completion, walk.facts, clamped=clamped)
     if recorder is not None:
         recorder.settle(encode(body))
     headers = walk.headers(receipts.latency(stream.finish.timings, walk.io_ms), completion.usage)
@@ -385,7 +428,7 @@ async def _send_events(
     while not await stream.begun(walk.context.config.server.ping_seconds):
         await ping()
     counted = Usage(stream.input_tokens, 0, stream.cached_tokens)
-    await response.write(dialect.opening(walk.context.facts, counted))
+    await response.write(dialect.opening(walk.facts, counted))
     try:
         async for piece in pieces(stream, walk.context.config.server.ping_seconds, ping):
             with walk.io():
@@ -398,6 +441,7 @@ async def _send_events(
         if walk.turn is not None:
             walk.turn.answered(stream)
             await response.write(walk.turn.farewell(dialect.protocol))
+        offer_rerun(walk, stream)
         await response.write(dialect.closing(stream.finish, walk.end_facts(stream.finish), clamped=clamped))
     except ConnectionError:
         raise
@@ -407,5 +451,5 @@ async def _send_events(
         await response.write(dialect.failure(refusal, walk.request[REQUEST_ID]))
         return await response.finish()
     if recorder is not None:
-        recorder.settle(encode(dialect.whole(stream.completion, walk.context.facts, clamped=clamped)))
+        recorder.settle(encode(dialect.whole(stream.completion, walk.facts, clamped=clamped)))
     return await response.finish()

@@ -16,6 +16,7 @@ from zlrs.server import (
     models,
     preheat,
     session_routes,
+    verify_route,
 )
 from zlrs.server.connections import Connection
 from zlrs.server.context import CONTEXT, REQUEST_ID, ServerContext
@@ -47,6 +48,7 @@ def create_app(context: ServerContext) -> web.Application:
     app.router.add_post("/v1/messages/count_tokens", count_tokens.handle, expect_handler=expect_continue)
     app.router.add_post("/v1/chat/completions", chat.handle, expect_handler=expect_continue)
     app.router.add_post("/v1/preheat", preheat.handle, expect_handler=expect_continue)
+    app.router.add_post("/verify", verify_route.handle, expect_handler=expect_continue)
     session = app.router.add_resource("/v1/sessions/{session}")
     session.add_route("GET", session_routes.handle_get)
     session.add_route("DELETE", session_routes.handle_delete)

@@ -16,7 +16,9 @@ from zlrs.server.admission import Admission
 from zlrs.server.errors import overloaded, refuse
 from zlrs.server.fill import Fills
 from zlrs.server.metrics import Metrics
+from zlrs.server.misfires import Reruns
 from zlrs.server.sessions import Sessions
+from zlrs.server.variants import Variants
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +56,8 @@ class ServerContext:
         streams: Answers the engine is working on.
         state_files: Saved sessions, where they are saved.
         restoring: Held while a session is read from disk.
+        verifying: Held while `POST /verify` compares.
+        variants: Loads with a mask beside the full model.
     """
 
     config: Config
@@ -68,6 +72,8 @@ class ServerContext:
     graph: GraphFront | None = None
     state_files: StateFiles | None = None
     restoring: asyncio.Lock = field(default_factory=asyncio.Lock)
+    verifying: asyncio.Lock = field(default_factory=asyncio.Lock)
+    variants: Variants = field(default_factory=lambda: Variants((), 0.0))
     loaded_at: float = 0.0
     loading_share: float = 0.0
     _engine: Engine | None = None
@@ -79,6 +85,7 @@ class ServerContext:
         self.admission = Admission(server.queue_limit, self.monotonic)
         self.sessions = Sessions(self.config.session, self.monotonic, lambda: self.facts.kv_tokens)
         # Counting takes no place from answers, and has as many of its own.
+        self.reruns = Reruns(self.config.zero_layer.sample, self.metrics)
         self.counting = Admission(server.queue_limit, self.monotonic)
 
     def engine_loaded(self, engine: Engine, facts: ModelFacts) -> None:

@@ -154,6 +154,7 @@ class RequestHeaders:
         historical: A historical spelling was used, so the response uses them too.
         degraded: Historical headers whose value is unknown; they count as absent.
         include: `Accept: …; include-headers=true`: the body repeats the response headers.
+        masked: A load with a mask answers, as the compute mode allows.
     """
 
     values: Mapping[str, str]
@@ -161,6 +162,7 @@ class RequestHeaders:
     historical: bool = False
     degraded: tuple[str, ...] = field(default=())
     include: bool = False
+    masked: bool = False
 
     @property
     def diagnostic(self) -> bool:
@@ -200,6 +202,13 @@ class RequestHeaders:
         return "provisional" if self.values["X-ZLRS-Validation"] == "on" else "verified"
 
     @property
+    def compute(self) -> str:
+        """The compute mode that is asked for; an anchor mode that lacks a header is `exact`."""
+        value = self.values["X-ZLRS-Compute"]
+        whole = all(self.values[name].partition(";")[0] == asked for name, asked in ANCHOR_MODE.items())
+        return "exact" if value == ANCHOR_MODE["X-ZLRS-Compute"] and not whole else value
+
+    @property
     def profile(self) -> dict[str, str]:
         """The compute headers with their values."""
         return {name: self.values[name] for name in PROFILE}
@@ -221,13 +230,15 @@ class RequestHeaders:
             notes.append("missing=" + ",".join(_short(name) for name in ANCHOR_MODE if name not in asked))
         elif asked:
             notes.append("unavailable=anchor")
-        if self.values["X-ZLRS-Compute"] == "aggressive":
+        if self.values["X-ZLRS-Compute"] == "aggressive" and not self.masked:
             notes.append("unavailable=aggressive")
         if self.values["X-ZLRS-KV-Policy"] == "anchor-first":
             notes.append("unavailable=kv-policy")
         if self.degraded:
             notes.append("ignored=" + ",".join(_short(name) for name in self.degraded))
         mode = "legacy" if self.values["X-ZLRS-Compute"] == "legacy" else "exact"
+        if self.masked:
+            mode = self.values["X-ZLRS-Compute"]
         return ";".join([mode, *notes])
 
 

@@ -25,6 +25,7 @@ from zlrs.server.preheat import warm_up
 from zlrs.server.receipts import ModelFacts
 from zlrs.server.sessions import Life
 from zlrs.server.state_files import StateFiles
+from zlrs.server.variants import load_variants
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     Load = Callable[[Callable[[int, int], None]], Engine]
     OpenGraph = Callable[[], Graph]
+    LoadMasked = Callable[[str], Engine]
 
 SWEEP_SECONDS = 1.0
 """How exactly sessions end."""
@@ -89,6 +91,7 @@ async def serve(
     load: Load,
     *,
     open_graph: OpenGraph | None = None,
+    load_masked: LoadMasked | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT.
@@ -97,6 +100,7 @@ async def serve(
         config: All settings.
         load: Loads the engine; called in a thread with a function of (bytes done, bytes in all).
         open_graph: Opens the decision graph to put in front of the engine.
+        load_masked: Loads the engine once more, with a mask file of `[[zero_layer.masks]]`.
         announce: Told the address once requests are answered.
 
     Raises:
@@ -110,7 +114,7 @@ async def serve(
     runner = web.AppRunner(create_app(context), handler_cancellation=True, shutdown_timeout=CLOSE_SECONDS)
     stop = _watch_signals()
     await runner.setup()
-    loading = asyncio.ensure_future(_load(context, load, open_graph))
+    loading = asyncio.ensure_future(_load(context, load, open_graph, load_masked))
     sweeping = asyncio.ensure_future(sweep_sessions(context))
     try:
         listening = await listen(runner, listener)
@@ -134,7 +138,9 @@ async def serve(
         await close(context)
 
 
-async def _load(context: ServerContext, load: Load, open_graph: OpenGraph | None) -> None:
+async def _load(
+    context: ServerContext, load: Load, open_graph: OpenGraph | None, load_masked: LoadMasked | None
+) -> None:
     def progress(done_bytes: int, total_bytes: int) -> None:
         context.loading_share = done_bytes / max(1, total_bytes)
 
@@ -142,6 +148,8 @@ async def _load(context: ServerContext, load: Load, open_graph: OpenGraph | None
         engine = await asyncio.to_thread(load, progress)
         # In a thread too: the first look at the facts sums the file.
         facts = await asyncio.to_thread(ModelFacts.of_engine, engine)
+        if load_masked is not None and context.config.zero_layer.masks:
+            context.variants = await asyncio.to_thread(load_variants, context.config, load_masked)
         if open_graph is not None:
             from zlrs.graph import follow_load
 
@@ -257,9 +265,12 @@ async def save_sessions(context: ServerContext) -> None:
 async def close(context: ServerContext) -> None:
     """Save sessions, store what the graph still holds, free the engine."""
     await context.fills.close()
+    await context.reruns.close()
     await save_sessions(context)
     if context.graph is not None:
         await context.graph.close()
+    for variant in context.variants:
+        await asyncio.to_thread(variant.engine.close)
     engine = context.loaded_engine
     if engine is not None:
         await asyncio.to_thread(engine.close)

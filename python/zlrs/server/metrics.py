@@ -85,6 +85,11 @@ class Metrics:
         self.finished = Counter("zlrs_generations_total", "Ended answers by reason.")
         self.decisions = Counter("zlrs_graph_decisions_total", "Decisions of the decision graph by kind.")
         self.settled = Counter("zlrs_graph_settled_total", "Answers offered to the decision graph by result.")
+        self.masked = Counter("zlrs_zero_layer_answers_total", "Answers by a load with a mask, by mask.")
+        self.checked = Counter("zlrs_zero_layer_checked_tokens_total", "Masked tokens re-run in full.")
+        self.misfires = Counter(
+            "zlrs_zero_layer_misfires_total", "Of those, tokens the full model would have chosen otherwise."
+        )
         self.ignored = Counter("zlrs_ignored_fields_total", "Requests with body fields that are not known.")
 
     def render(self, gauges: Mapping[str, tuple[str, float]], facts: Mapping[str, Mapping[str, str]]) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zlrs.engine import Engine
     from zlrs.results import Finish, Timings, Usage
     from zlrs.server.headers import RequestHeaders
@@ -39,6 +41,8 @@ class ModelFacts:
     kv_tokens: int
     numerics_version: int = 1
     device: str = "cpu"
+    saved_share: float = 0.0
+    """Share of the multiply-adds of a decoded token that a mask leaves out."""
 
     @classmethod
     def of_engine(cls, engine: Engine) -> ModelFacts:
@@ -57,6 +61,7 @@ class ModelFacts:
             kv_tokens=engine.statistics["kv_blocks_total"] * BLOCK_TOKENS,
             numerics_version=int(info["numerics_version"]),
             device=header_safe(str(info["device"])),
+            saved_share=_saved_share(info),
         )
 
     @property
@@ -78,6 +83,11 @@ class ModelFacts:
     def fingerprint(self) -> str:
         """The Chat API's `system_fingerprint`."""
         return f"fp_{self._sums('_')}"
+
+
+def _saved_share(info: Mapping[str, str | int | bool]) -> float:
+    full = int(info.get("token_multiply_adds_full", 0))
+    return 1 - int(info["token_multiply_adds"]) / full if full else 0.0
 
 
 def header_safe(text: str) -> str:
@@ -180,6 +190,8 @@ def end_facts(
         "model_version": facts.version,
         "compute_profile": compute_profile(facts, request.mode, finish.usage),
     }
+    if facts.mask_sum:
+        known["zero_layer"] = {"saved_share": round(facts.saved_share, 6)}
     if request.diagnostic:
         known["latency"] = latency(finish.timings, server_io_ms)
         known["first_token_ms"] = round(finish.timings.first_token_ms, 1)

@@ -8,6 +8,7 @@ use support::model::{Model, assert_same_bits, isas, logits_of, text_ids};
 use support::reference::Reference;
 use zlrs_engine::backend::Backend;
 use zlrs_engine::cpu::CpuBackend;
+use zlrs_engine::plan::{Plan, Row};
 use zlrs_kernels::{Isa, Pool, TensorType};
 use zlrs_model::decoder::{Architecture, Decoder};
 use zlrs_model::mask::Mask;
@@ -142,4 +143,36 @@ fn an_emptied_layer_has_neither_weights_nor_keys_and_values() {
     assert!(weights.layers[1].attention.is_none() && weights.layers[1].mlp.is_none());
     let layout = zlrs_engine::cpu::kv_layout(&compiled).unwrap();
     assert_eq!((layout.layers[1].kv_heads, layout.layers[1].head_dim), (0, 0));
+}
+
+#[test]
+fn a_step_from_a_layer_gives_the_bits_of_the_whole_step() {
+    for architecture in Architecture::ALL {
+        let model = model(architecture, Types::Mixed);
+        let ids = text_ids(TOKENS, 7);
+        let mut plan = Plan::default();
+        let sequence = plan.add_sequence(&[0, 1]);
+        for (position, &token) in ids.iter().enumerate() {
+            plan.add_row(Row { token, position: position as u32, sequence, wants_logits: position % 3 == 2 });
+        }
+        let mut mask = empty(&model);
+        let last = model.decoder.layers.len() - 1;
+        mask.layers[last].mlp = true;
+        let mut traced = backend(&model, &model.decoder, Isa::Naive, 2);
+        let mut before = Vec::new();
+        let whole = traced.step_seen(&plan, &mut |_, hidden| before.push(hidden.to_vec())).unwrap().to_vec();
+        assert_eq!(whole, traced.step(&plan, &|| false).unwrap(), "looking changes nothing");
+        let mut fresh = backend(&model, &model.decoder, Isa::Naive, 1);
+        fresh.ablate(&model.decoder, &mask).unwrap();
+        let expected = fresh.step(&plan, &|| false).unwrap().to_vec();
+        assert_ne!(expected, whole);
+        traced.ablate(&model.decoder, &mask).unwrap();
+        for (layer, hidden) in before.iter().enumerate() {
+            let logits = traced.step_from(&plan, layer, hidden).unwrap();
+            let same = expected.iter().zip(logits).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same && expected.len() == logits.len(), "{architecture:?}, from layer {layer}");
+        }
+        assert!(traced.step_from(&plan, last + 1, &before[0]).is_err());
+        assert!(traced.step_from(&plan, 0, &before[0][1..]).is_err());
+    }
 }

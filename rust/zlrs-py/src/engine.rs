@@ -113,6 +113,8 @@ impl PyEngine {
         info.set_item("has_chat_template", self.engine.has_chat_template())?;
         info.set_item("kv_bytes", shape.blocks * shape.block_bytes)?;
         info.set_item("weight_bytes", facts.weight_bytes)?;
+        info.set_item("token_multiply_adds", facts.token_multiply_adds)?;
+        info.set_item("token_multiply_adds_full", facts.token_multiply_adds_full)?;
         let heads = facts.zero_heads.iter().map(|(layer, head)| format!("{layer}.{head}"));
         info.set_item("zero_heads", heads.collect::<Vec<_>>().join(","))?;
         info.set_item("mask_sum", self.engine.mask_sum().map_or_else(String::new, |sum| hex(&sum)))?;

@@ -78,6 +78,18 @@ impl PyMeter {
         detached(py, || self.meter().reference(windows, every))
     }
 
+    /// Keeps what some of the texts reach before every layer without the parts of a mask; `measure` then computes
+    /// only from the first layer on that differs.
+    fn trace(&self, py: Python<'_>, mask: &PyMask, windows: Vec<usize>) -> PyResult<()> {
+        detached(py, || self.meter().trace(&mask.mask, &windows))
+    }
+
+    /// Layers computed since the load, over all texts.
+    #[getter]
+    fn computed_layers(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.meter().computed_layers())
+    }
+
     /// Computes some of the texts without the parts of a mask: what each kept row loses, by text.
     fn measure(&self, py: Python<'_>, mask: &PyMask, windows: Vec<usize>) -> PyResult<Vec<Vec<Row>>> {
         let row = |harm: &Harm| (harm.kl, harm.differs, harm.loss_change, harm.identical);

@@ -5,6 +5,7 @@ mod buffers;
 mod feed;
 mod memory;
 mod observe;
+mod resume;
 mod rows;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use zlrs_model::weights::Weights;
 use self::buffers::Buffers;
 use self::memory::KvMemory;
 pub use self::observe::Observer;
+pub use self::resume::SeeHidden;
 use crate::backend::{Backend, BackendError, Shape};
 use crate::kv::BLOCK_TOKENS;
 use crate::plan::{Blocks, CHUNK_ROWS, Drafts, Heads, KvPrecision, Layers, Plan};

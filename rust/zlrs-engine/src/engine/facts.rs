@@ -42,6 +42,10 @@ pub struct Facts {
     pub weight_bytes: usize,
     /// What each layer holds, in order.
     pub parts: Vec<LayerParts>,
+    /// Multiplications with a weight for one decoded token, the head's included.
+    pub token_multiply_adds: usize,
+    /// The same without a mask.
+    pub token_multiply_adds_full: usize,
 }
 
 /// What became of a mask.
@@ -81,6 +85,18 @@ pub(super) fn zero_heads(mask: &Mask) -> Vec<(usize, usize)> {
         out.map(move |(head, _)| (index, head))
     })
     .collect()
+}
+
+/// Multiplications with a weight for one decoded token: one for every weight of every matrix, the head included.
+/// What attention does with keys and values comes on top and grows with the context.
+pub(crate) fn multiply_adds(decoder: &Decoder) -> usize {
+    let width = decoder.width;
+    let of_layer = |layer: &Layer| {
+        let attention = layer.attention.as_ref();
+        attention.map_or(0, |part| 2 * width * (part.query_width() + part.kv_width()))
+            + layer.mlp.as_ref().map_or(0, |part| 3 * width * part.width)
+    };
+    decoder.layers.iter().map(of_layer).sum::<usize>() + decoder.vocabulary * width
 }
 
 /// What each layer of a loaded model holds.
@@ -130,6 +146,8 @@ impl Facts {
             zero_heads: Vec::new(),
             weight_bytes: 0,
             parts: Vec::new(),
+            token_multiply_adds: multiply_adds(decoder),
+            token_multiply_adds_full: multiply_adds(decoder),
         }
     }
 }

@@ -12,7 +12,7 @@ use zlrs_model::template::ChatTemplate;
 use zlrs_model::tokenizer::Tokenizer;
 use zlrs_model::weights::Weights;
 
-use super::facts::{MaskUse, parts, zero_heads};
+use super::facts::{MaskUse, multiply_adds, parts, zero_heads};
 use super::identity::sha256_of;
 use super::{Engine, Facts};
 use crate::EngineError;
@@ -117,11 +117,13 @@ impl Engine {
             result => Some(result.map_err(|error| error.to_string())),
         };
         let full = Decoder::from_metadata(metadata, &file)?;
+        let token_multiply_adds_full = multiply_adds(&full);
         let (decoder, mask_use) = masked(full, &file, options)?;
         let block_bytes = kv_layout(&decoder)?.block_bytes();
         let sizes = sizes(decoder.context_length, block_bytes, options)?;
         let mut facts = Facts::new(&file, &decoder, isa, threads, sizes.context_tokens);
         facts.mask = mask_use;
+        facts.token_multiply_adds_full = token_multiply_adds_full;
         let on_device = on_device(options, &decoder, &file, sizes, &mut facts)?;
         let backend: Box<dyn Backend> = if let Some(backend) = on_device {
             backend

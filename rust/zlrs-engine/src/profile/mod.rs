@@ -1,10 +1,13 @@
 //! What the parts of a model do, measured: what each adds, and what is lost without it.
 //!
 //! A [`Meter`] holds one full model and no scheduler. It computes texts once as they are, keeps the logits of some
-//! rows, and computes them again without the parts of a mask.
+//! rows, and computes them again without the parts of a mask. Masks that are measured one after the other have most
+//! layers in common: the meter can keep what one of them reaches before every layer ([`Meter::trace`]) and computes
+//! others from the first layer on in which they differ from it.
 
 mod harm;
 mod observation;
+mod window;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,17 +22,18 @@ use zlrs_model::mask::Mask;
 use zlrs_model::tokenizer::{Segment, Tokenizer};
 use zlrs_model::weights::Weights;
 
-use self::harm::Row;
 use self::observation::Recorder;
+use self::window::Window;
 use crate::EngineError;
-use crate::backend::Backend;
 use crate::cpu::{CpuBackend, kv_layout};
 use crate::engine::{LayerParts, parts, sha256_of};
 use crate::kv::BLOCK_TOKENS;
-use crate::plan::{CHUNK_ROWS, Plan, Row as PlanRow};
 
 /// Most bytes of logits that a meter keeps.
 pub const KEPT_LOGITS_BYTES: usize = 2 << 30;
+
+/// Most bytes of hidden states that a meter keeps; texts beyond are computed from their first layer on.
+pub const KEPT_HIDDEN_BYTES: usize = 2 << 30;
 
 /// A model under measurement.
 pub struct Meter {
@@ -44,12 +48,10 @@ pub struct Meter {
     windows: Vec<Window>,
     /// A row is kept after every so many tokens.
     every: usize,
-}
-
-/// One text, and what the full model says after some of its tokens.
-struct Window {
-    ids: Vec<u32>,
-    rows: Vec<Row>,
+    /// What the kept hidden states were computed with.
+    traced: Mask,
+    /// Layers that were computed since the load, over all texts: what the measuring cost.
+    computed_layers: usize,
 }
 
 impl Meter {
@@ -76,6 +78,7 @@ impl Meter {
             + parts.iter().map(|part| part.attention_bytes + part.mlp_bytes).sum::<usize>();
         let blocks = window_tokens.div_ceil(BLOCK_TOKENS);
         let backend = CpuBackend::new(full.clone(), weights, isa, pool, window_tokens, blocks)?;
+        let traced = Mask::empty(&full, [0; 32]);
         Ok(Self {
             file,
             full,
@@ -87,6 +90,8 @@ impl Meter {
             window_tokens,
             windows: Vec::new(),
             every: 1,
+            traced,
+            computed_layers: 0,
         })
     }
 
@@ -156,33 +161,63 @@ impl Meter {
         self.every = every;
         self.backend.ablate(&self.full, &Mask::empty(&self.full, [0; 32]))?;
         for ids in windows {
-            let mut rows = Vec::new();
-            run(&mut self.backend, &ids, every, &mut |position, logits| {
-                rows.push(Row::new(position, logits.to_vec()));
-            })?;
-            self.windows.push(Window { ids, rows });
+            let mut window = Window::new(ids);
+            window.keep_rows(&mut self.backend, every)?;
+            self.computed_layers += self.full.layers.len();
+            self.windows.push(window);
         }
         Ok(())
     }
 
-    /// Computes the texts again without the parts of the mask: what each kept row loses, by text.
+    /// Computes some of the texts without the parts of the mask and keeps what they reach before every layer, so
+    /// that masks which differ from this one in later layers only are measured from there. Replaces what was kept,
+    /// up to [`KEPT_HIDDEN_BYTES`]; `windows` that do not fit are left.
+    ///
+    /// # Errors
+    /// As [`Meter::measure`].
+    pub fn trace(&mut self, mask: &Mask, windows: &[usize]) -> Result<(), EngineError> {
+        self.windows.iter_mut().for_each(Window::forget);
+        self.backend.ablate(&self.full, mask)?;
+        self.traced = mask.clone();
+        let (layers, width) = (self.full.layers.len(), self.full.width);
+        let mut room = KEPT_HIDDEN_BYTES;
+        for &index in windows {
+            let Some(window) = self.windows.get_mut(index) else { continue };
+            let bytes = layers * width * window.tokens() * size_of::<f32>();
+            if bytes > room {
+                break;
+            }
+            room -= bytes;
+            window.keep_hidden(&mut self.backend)?;
+            self.computed_layers += layers;
+        }
+        Ok(())
+    }
+
+    /// Computes the texts again without the parts of the mask: what each kept row loses, by text. From the first
+    /// layer on that differs from the mask of [`Meter::trace`], for the texts that it kept; the figures are the
+    /// same bits.
     ///
     /// # Errors
     /// [`EngineError::Model`] for a mask of another model, [`EngineError::Step`].
     pub fn measure(&mut self, mask: &Mask, windows: &[usize]) -> Result<Vec<Vec<Harm>>, EngineError> {
         self.backend.ablate(&self.full, mask)?;
+        let layers = self.full.layers.len();
+        let same = mask.layers.iter().zip(&self.traced.layers).take_while(|(a, b)| a == b).count();
+        // Logits are computed even if nothing differs.
+        let first = same.min(layers - 1);
         let mut all = Vec::new();
         for window in windows.iter().filter_map(|&index| self.windows.get(index)) {
-            let (mut harms, mut kept) = (Vec::new(), window.rows.iter());
-            run(&mut self.backend, &window.ids, self.every, &mut |position, logits| {
-                if let Some(row) = kept.next() {
-                    debug_assert_eq!(row.position, position);
-                    harms.push(row.harm(logits, window.ids.get(position + 1).copied()));
-                }
-            })?;
-            all.push(harms);
+            let first = if window.has_hidden() { first } else { 0 };
+            all.push(window.harms(&mut self.backend, self.every, first)?);
+            self.computed_layers += layers - first;
         }
         Ok(all)
+    }
+
+    /// Layers computed since the load, over all texts: what the measuring cost.
+    pub fn computed_layers(&self) -> usize {
+        self.computed_layers
     }
 
     /// Computes some of the texts with the full model and sums up what every part adds.
@@ -196,39 +231,10 @@ impl Meter {
         let result = windows
             .iter()
             .filter_map(|&index| self.windows.get(index))
-            .try_for_each(|window| run(&mut self.backend, &window.ids, 1, &mut |_, _| {}));
+            .try_for_each(|window| window.pass(&mut self.backend));
         self.backend.observe(None);
         result?;
         let observation = observation.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(observation.clone())
     }
-}
-
-/// Computes a text from its beginning; `see` gets the logits after every `every`-th token.
-fn run(
-    backend: &mut CpuBackend,
-    ids: &[u32],
-    every: usize,
-    see: &mut dyn FnMut(usize, &[f32]),
-) -> Result<(), EngineError> {
-    let vocabulary = backend.shape().vocabulary;
-    let blocks: Vec<u32> = (0..ids.len().div_ceil(BLOCK_TOKENS) as u32).collect();
-    let mut plan = Plan::default();
-    for (chunk, tokens) in ids.chunks(CHUNK_ROWS).enumerate() {
-        plan.clear();
-        let sequence = plan.add_sequence(&blocks);
-        for (offset, &token) in tokens.iter().enumerate() {
-            let position = chunk * CHUNK_ROWS + offset;
-            let wants_logits = (position + 1).is_multiple_of(every);
-            plan.add_row(PlanRow { token, position: position as u32, sequence, wants_logits });
-        }
-        let logits = backend
-            .step(&plan, &|| false)
-            .map_err(|error| EngineError::Step { message: error.to_string() })?;
-        let wanted = plan.rows().iter().filter(|row| row.wants_logits);
-        for (row, logits) in wanted.zip(logits.chunks_exact(vocabulary)) {
-            see(row.position as usize, logits);
-        }
-    }
-    Ok(())
 }
