@@ -196,6 +196,9 @@ class Engine:
         device: str = "cpu",
         mask: Mask | None = None,
         mask_fallback: bool = False,
+        self_drafting: str = "off",
+        draft_mask: Mask | None = None,
+        draft_vocabulary: int = 32768,
         progress: Callable[[int, int], object] | None = None,
     ) -> Engine:
         """Read a GGUF file and start the engine thread.
@@ -212,6 +215,10 @@ class Engine:
             device: `cpu`; `cuda`, the first GPU; or `auto`, a GPU if one can be used.
             mask: Parts of the model to leave out: they get no weights, no KV memory and are not computed.
             mask_fallback: Load the full model when the mask is for other weights, in place of an error.
+            self_drafting: `off`, `auto` or `always`: whether the model guesses by itself where `drafting` has
+                nothing, with the parts that `draft_mask` leaves; answers do not depend on it. Processor only.
+            draft_mask: Parts that are not computed while the model guesses.
+            draft_vocabulary: Only the first so many tokens are guessed by the model, at least 1.
             progress: Called with bytes done and in all, at most twenty times a second. What it raises is
                 raised after the load.
         """
@@ -860,6 +867,10 @@ class Meter:
     @property
     def weight_bytes(self) -> int:
         """Bytes of all packed weights."""
+
+    @property
+    def vocabulary(self) -> int:
+        """Logits in a row."""
 
     @property
     def token_bytes(self) -> int:

@@ -102,6 +102,9 @@ class Engine:
         device: Literal["auto", "cpu", "cuda"] = "cpu",
         mask: str | os.PathLike[str] | None = None,
         mask_fallback: bool = False,
+        self_drafting: Literal["off", "auto", "always"] = "off",
+        draft_mask: str | os.PathLike[str] | None = None,
+        draft_vocabulary: int = 32_768,
         progress: bool | Callable[[int, int], None] = True,
     ) -> Self:
         """Load a model; a known name that is not on disk yet is fetched first.
@@ -119,6 +122,10 @@ class Engine:
             mask: A mask file (`zlrs mask build`): the parts it names get no weights and no KV memory and are
                 not computed. Answers are then those of the smaller model.
             mask_fallback: Load the full model when the mask is for other weights, in place of an error.
+            self_drafting: Whether the model guesses by itself where `drafting` has nothing, with the parts
+                that `draft_mask` leaves: never, as far as it pays, or always. Answers do not depend on it.
+            draft_mask: A mask file (`zlrs drafts train`): parts that are not computed while guessing.
+            draft_vocabulary: Only the first so many tokens of the vocabulary are guessed by the model.
             progress: A bar on a terminal and plain lines elsewhere, nothing, or your own function of
                 (bytes done, bytes in all).
 
@@ -138,6 +145,9 @@ class Engine:
             device=device,
             mask=None if mask is None else load_mask(mask),
             mask_fallback=mask_fallback,
+            self_drafting=self_drafting,
+            draft_mask=None if draft_mask is None else load_mask(draft_mask),
+            draft_vocabulary=draft_vocabulary,
         )
         name = _served_name(os.fspath(name_or_path), path)
         if callable(progress):
@@ -391,6 +401,9 @@ class _Load(NamedTuple):
     device: str
     mask: _core.Mask | None
     mask_fallback: bool
+    self_drafting: str
+    draft_mask: _core.Mask | None
+    draft_vocabulary: int
 
     def run(self, progress: Callable[[int, int], None] | None) -> NativeEngine:
         """Load."""
@@ -405,6 +418,9 @@ class _Load(NamedTuple):
                 device=self.device,
                 mask=self.mask,
                 mask_fallback=self.mask_fallback,
+                self_drafting=self.self_drafting,
+                draft_mask=self.draft_mask,
+                draft_vocabulary=self.draft_vocabulary,
                 progress=progress,
             )
         except _core.CoreError as error:

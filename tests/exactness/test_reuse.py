@@ -17,6 +17,7 @@ from zlrs import _core
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 CONTEXT_TOKENS = 1024
 TOGETHER = 8
@@ -90,6 +91,16 @@ def same(got: Sequence[Answered], expected: Sequence[Answered], what: str) -> No
         assert left[:2] == right[:2], f"{what}: prompt {index}"
 
 
+def guessing_mask(path: Path) -> _core.Mask:
+    """Some blocks of the middle: guesses are sometimes right without them."""
+    meter = _core.Meter.load(path, window_tokens=16)
+    mask = meter.empty_mask()
+    layers = len(mask.layers())
+    for layer in range(layers // 3, layers // 2):
+        mask = mask.without(layer, "mlp" if layer % 2 else "attention")
+    return mask
+
+
 def hold_every_variant_equal(count: int, tokens: int, tight_blocks: int) -> None:
     path = small_model()
     with_one_thread = _core.Engine.load(path, context_tokens=CONTEXT_TOKENS, threads=1, drafting="off")
@@ -137,10 +148,28 @@ def hold_every_variant_equal(count: int, tokens: int, tight_blocks: int) -> None
         if drafting == "always":
             assert 0 < statistics["tokens_accepted"] < statistics["tokens_drafted"]
         guessing.close()
+    mask = guessing_mask(path)
+    for drafting, itself, together in (
+        ("off", "always", 1),
+        ("auto", "always", TOGETHER),
+        ("off", "auto", 1),
+    ):
+        guessing = _core.Engine.load(
+            path, context_tokens=CONTEXT_TOKENS, drafting=drafting, self_drafting=itself, draft_mask=mask
+        )
+        what = f"guesses of its own ({itself}) beside {drafting}, {together} at once"
+        part = asked if itself == "always" and together > 1 else few
+        same(ask(guessing, part, tokens, tenant=1, together=together), alone[: len(part)], what)
+        same(ask(guessing, few, tokens, tenant=1, together=together), alone[: len(few)], f"{what}, again")
+        statistics = guessing.statistics()
+        if itself == "always":
+            assert 0 < statistics["tokens_accepted"] < statistics["tokens_drafted"]
+        guessing.close()
     # Memory for two or three at once: the others push each other's prefixes, and each other, out.
     tight = _core.Engine.load(
-        path, context_tokens=512, kv_bytes=block_bytes * tight_blocks, drafting="always"
-    )
+        path, context_tokens=512, kv_bytes=block_bytes * tight_blocks, drafting="always",
+        self_drafting="always", draft_mask=mask,
+    )  # fmt: skip
     same(ask(tight, asked, tokens, tenant=1, together=TOGETHER), alone, "in little memory")
     same(ask(tight, few, tokens, tenant=1, together=1), alone[: len(few)], "after eviction")
     statistics = tight.statistics()

@@ -126,6 +126,9 @@ def _load(
             queue_limit=config.server.queue_limit,
             mask=mask,
             mask_fallback=config.zero_layer.fallback,
+            self_drafting=config.self_drafting.mode,
+            draft_mask=config.self_drafting.mask,
+            draft_vocabulary=config.self_drafting.vocabulary_tokens,
             progress=report,
         )
 

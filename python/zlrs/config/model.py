@@ -102,6 +102,24 @@ class ZeroLayerSettings(Section, frozen=True):
     ] = False
 
 
+class SelfDraftingSettings(Section, frozen=True):
+    """Guesses that the model makes by itself; answers do not depend on them (docs/how-to/skip-layers.md)."""
+
+    mode: Annotated[
+        Literal["off", "auto", "always"],
+        Meta(description="let the model guess where `engine.drafting` has none: never, if it pays, always"),
+    ] = "off"
+    mask: (
+        Annotated[
+            str, Meta(description="mask of the parts left out while guessing, made by `zlrs drafts train`")
+        ]
+        | None
+    ) = None
+    vocabulary_tokens: Annotated[
+        int, Meta(ge=1, description="only the first so many tokens of the vocabulary are guessed")
+    ] = 32_768
+
+
 class ServerSettings(Section, frozen=True):
     """The engine's HTTP server."""
 
@@ -451,6 +469,7 @@ class Config(Section, frozen=True):
 
     engine: EngineSettings = EngineSettings()
     zero_layer: ZeroLayerSettings = ZeroLayerSettings()
+    self_drafting: SelfDraftingSettings = SelfDraftingSettings()
     server: ServerSettings = ServerSettings()
     session: SessionSettings = SessionSettings()
     headers: HeaderSettings = HeaderSettings()

@@ -82,6 +82,12 @@ pub trait Backend: Send {
     /// [`BackendError`]. After [`BackendError::Kernel`] or a panic, [`Backend::recover`] comes first.
     fn step(&mut self, plan: &Plan, interrupt: &dyn Fn() -> bool) -> Result<&[f32], BackendError>;
 
+    /// Logits of a row computed with [`Layers::Draft`](crate::plan::Layers::Draft): those of the first so many
+    /// tokens. 0 where such steps cannot be computed.
+    fn draft_vocabulary(&self) -> usize {
+        0
+    }
+
     /// Appends what a block of KV memory holds to `out`: [`Shape::block_bytes`] bytes, the same on every machine.
     ///
     /// # Errors

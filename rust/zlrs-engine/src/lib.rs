@@ -25,7 +25,9 @@ pub mod text;
 pub mod vocabulary;
 
 pub use draft::Drafting;
-pub use engine::{DEFAULT_KV_BYTES_LIMIT, DeviceChoice, Engine, Facts, LayerParts, LoadOptions, MaskUse};
+pub use engine::{
+    DEFAULT_KV_BYTES_LIMIT, DRAFT_VOCABULARY, DeviceChoice, Engine, Facts, LayerParts, LoadOptions, MaskUse,
+};
 pub use error::EngineError;
 pub use prefix::{Pin, Tenant};
 pub use scheduler::{

@@ -34,6 +34,9 @@ pub enum Layers {
     /// All of them.
     #[default]
     All,
+    /// Those that the backend drafts with, see [`Backend::draft_vocabulary`](crate::backend::Backend::draft_vocabulary):
+    /// the logits are guesses, and keys and values of the rows hold until the step that verifies them.
+    Draft,
 }
 
 /// Heads computed in every layer.

@@ -19,6 +19,7 @@ use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};
 use zlrs_engine::{Event, FinishReason, Generation, Priority, Request, Tenant};
 use zlrs_kernels::{Isa, Pool};
 use zlrs_model::decoder::Architecture;
+use zlrs_model::mask::Mask;
 use zlrs_model::synthetic::Types;
 use zlrs_model::tokenizer::Tokenizer;
 
@@ -41,7 +42,8 @@ impl World {
     }
 
     fn scheduler(&self, blocks: usize, options: SchedulerOptions) -> Scheduler {
-        let backend = self.model.backend(Isa::detect(), 2, blocks);
+        let mut backend = self.model.backend(Isa::detect(), 2, blocks);
+        backend.draft_with(&half(&self.model), 200).unwrap();
         Scheduler::start(Box::new(backend), self.tokenizer.clone(), options).unwrap()
     }
 
@@ -79,6 +81,15 @@ impl World {
         }
         ids.split_off(request.ids.len())
     }
+}
+
+/// Half of the model's parts, by turns.
+fn half(model: &Model) -> Mask {
+    let mut mask = Mask::empty(&model.decoder, [0; 32]);
+    for (index, layer) in mask.layers.iter_mut().enumerate() {
+        (layer.attention, layer.mlp) = (index % 2 == 1, index % 2 == 0);
+    }
+    mask
 }
 
 /// Prompts that share beginnings of all kinds, greedy and sampled.
@@ -131,6 +142,7 @@ fn answers_are_those_of_requests_alone() {
             let options = SchedulerOptions {
                 running_limit,
                 drafting: if running_limit % 2 == 0 { Drafting::Off } else { Drafting::Always },
+                self_drafting: [Drafting::Always, Drafting::Off, Drafting::Auto][running_limit % 3],
                 planner: Box::new(planner),
                 ..SchedulerOptions::default()
             };

@@ -9,7 +9,7 @@ use crate::memory::Memory;
 use crate::naive::decode;
 use crate::{Isa, KernelError, Pool, TensorType};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of one read, about: long enough to keep a disk busy, short enough to share among workers.
 const READ_BYTES: usize = 1 << 20;
@@ -24,7 +24,9 @@ pub struct Matrix {
     tensor_type: TensorType,
     rows: usize,
     cols: usize,
-    data: Memory,
+    data: Arc<Memory>,
+    /// Bytes of `data` that are this matrix's.
+    bytes: usize,
 }
 
 impl Matrix {
@@ -52,7 +54,23 @@ impl Matrix {
             }
             _ => pack_rows(pool, rows, row_bytes, read_rows)?,
         };
-        Ok(Self { isa, tensor_type, rows, cols, data })
+        let bytes = data.len();
+        Ok(Self { isa, tensor_type, rows, cols, data: Arc::new(data), bytes })
+    }
+
+    /// The first `rows` rows, or all where there are fewer, as a matrix that shares the memory.
+    #[must_use]
+    pub fn first_rows(&self, rows: usize) -> Self {
+        let rows = rows.min(self.rows);
+        let data = Arc::clone(&self.data);
+        // Rows lie one after another, those of strips with the rest of their strip.
+        let units = |rows: usize| match self.isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 | Isa::Avx512 if !self.tensor_type.is_float() => rows.div_ceil(STRIP_ROWS),
+            _ => rows,
+        };
+        let bytes = self.bytes / units(self.rows).max(1) * units(rows);
+        Self { isa: self.isa, tensor_type: self.tensor_type, rows, cols: self.cols, data, bytes }
     }
 
     /// Number of rows: outputs of a product.
@@ -67,7 +85,7 @@ impl Matrix {
 
     /// Memory of the packed weights.
     pub fn bytes(&self) -> usize {
-        self.data.len()
+        self.bytes
     }
 
     /// The storage type.
@@ -82,7 +100,7 @@ impl Matrix {
 
     /// The packed bytes.
     pub(crate) fn data(&self) -> &[u8] {
-        &self.data
+        &self.data[..self.bytes]
     }
 
     /// Decodes row `row` into `out`, which has [`cols`](Self::cols) elements: the f32 nearest to each exact

@@ -34,7 +34,7 @@ pub struct PyEngine {
 impl PyEngine {
     /// Reads a GGUF file and starts the engine thread. `progress` is called with bytes done and in all.
     #[staticmethod]
-    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", device="cpu", mask=None, mask_fallback=false, progress=None))]
+    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", device="cpu", mask=None, mask_fallback=false, self_drafting="off", draft_mask=None, draft_vocabulary=32_768, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "the options of a load, by name only")]
     fn load(
         py: Python<'_>,
@@ -48,12 +48,22 @@ impl PyEngine {
         device: &str,
         mask: Option<&PyMask>,
         mask_fallback: bool,
+        self_drafting: &str,
+        draft_mask: Option<&PyMask>,
+        draft_vocabulary: usize,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let drafting = Drafting::from_name(drafting).ok_or_else(|| {
-            let message = format!("drafting is {drafting:?}; allowed: off, auto, always");
-            core_error(py, "configuration_error", &message)
-        })?;
+        let mode = |name: &str, given: &str| {
+            Drafting::from_name(given).ok_or_else(|| {
+                let message = format!("{name} is {given:?}; allowed: off, auto, always");
+                core_error(py, "configuration_error", &message)
+            })
+        };
+        let (drafting, self_drafting) = (mode("drafting", drafting)?, mode("self_drafting", self_drafting)?);
+        if self_drafting != Drafting::Off && draft_mask.is_none() {
+            let message = "self_drafting needs draft_mask; make one with `zlrs drafts train`";
+            return Err(core_error(py, "configuration_error", message));
+        }
         let device = py
             .detach(|| DeviceSetting::find(device))
             .map_err(|message| core_error(py, "configuration_error", &message))?;
@@ -74,6 +84,9 @@ impl PyEngine {
                 device: device.choice(),
                 mask: mask.map(|mask| &mask.mask),
                 mask_fallback,
+                self_drafting,
+                draft_mask: draft_mask.map(|mask| &mask.mask),
+                draft_vocabulary,
                 progress: &progress,
                 ..LoadOptions::default()
             };

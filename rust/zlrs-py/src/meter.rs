@@ -62,6 +62,12 @@ impl PyMeter {
         py.detach(|| self.meter().token_bytes())
     }
 
+    /// Logits in a row.
+    #[getter]
+    fn vocabulary(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.meter().vocabulary())
+    }
+
     /// What each layer holds.
     fn parts(&self, py: Python<'_>) -> Vec<Parts> {
         py.detach(|| self.meter().parts().iter().map(parts_of).collect())

@@ -7,6 +7,7 @@ use zlrs_model::weights::Projection;
 
 use super::CpuBackend;
 use super::buffers::parts;
+use super::draft::described;
 use super::rows::{add_branch, add_constant, norm_rows, silence};
 use crate::kv::BLOCK_TOKENS;
 use crate::plan::{CHUNK_ROWS, Plan, Row};
@@ -17,7 +18,8 @@ impl CpuBackend {
     /// With `last`, what nobody asks for ends here: only the rows that want logits go on, moved to the front of
     /// `hidden`. Returns the number of rows that go on.
     pub(super) fn attend(&mut self, plan: &Plan, layer: usize, last: bool) -> Result<usize, KernelError> {
-        let Self { decoder, weights, ropes, memory, buffers, machine, observer, .. } = self;
+        let Self { decoder, draft, weights, ropes, memory, buffers, machine, observer, .. } = self;
+        let decoder = described(decoder, draft.as_ref(), plan.layers);
         let (Some(part), Some(weights)) =
             (&decoder.layers[layer].attention, &weights.layers[layer].attention)
         else {

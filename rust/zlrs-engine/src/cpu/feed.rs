@@ -5,12 +5,15 @@ use zlrs_model::decoder::Activation;
 
 use super::CpuBackend;
 use super::buffers::parts;
+use super::draft::described;
 use super::rows::{add_branch, add_constant, norm_rows};
+use crate::plan::Plan;
 
 impl CpuBackend {
-    /// `hidden += down(activation(gate(norm(hidden))) · up(norm(hidden)))` for `rows` rows.
-    pub(super) fn feed(&mut self, rows: usize, layer: usize) -> Result<(), KernelError> {
-        let Self { decoder, weights, buffers, machine, observer, .. } = self;
+    /// `hidden += down(activation(gate(norm(hidden))) · up(norm(hidden)))` for the first `rows` rows of the plan.
+    pub(super) fn feed(&mut self, plan: &Plan, rows: usize, layer: usize) -> Result<(), KernelError> {
+        let Self { decoder, draft, weights, buffers, machine, observer, .. } = self;
+        let decoder = described(decoder, draft.as_ref(), plan.layers);
         let (Some(part), Some(weights)) = (&decoder.layers[layer].mlp, &weights.layers[layer].mlp) else {
             let hidden = &mut buffers.hidden[..rows * decoder.width];
             return add_constant(machine, decoder.layers[layer].mlp_constant.as_deref(), hidden);

@@ -2,6 +2,7 @@
 
 mod attend;
 mod buffers;
+mod draft;
 mod feed;
 mod memory;
 mod observe;
@@ -17,6 +18,7 @@ use zlrs_model::mask::Mask;
 use zlrs_model::weights::Weights;
 
 use self::buffers::Buffers;
+use self::draft::Draft;
 use self::memory::KvMemory;
 pub use self::observe::Observer;
 pub use self::resume::SeeHidden;
@@ -34,6 +36,8 @@ pub struct CpuBackend {
     buffers: Buffers,
     machine: Machine,
     shape: Shape,
+    /// What drafts are computed with.
+    draft: Option<Draft>,
     /// Sees what every part adds; none in an engine that serves.
     observer: Option<Box<dyn Observer>>,
 }
@@ -85,7 +89,7 @@ impl CpuBackend {
         };
         let buffers = Buffers::new(&decoder, shape.max_rows);
         let machine = Machine { pool: Arc::new(pool), isa };
-        Ok(Self { decoder, weights, ropes, memory, buffers, machine, shape, observer: None })
+        Ok(Self { decoder, weights, ropes, memory, buffers, machine, shape, draft: None, observer: None })
     }
 
     /// What the model computes.
@@ -111,9 +115,12 @@ impl CpuBackend {
     /// Refuses what cannot be computed before anything is written.
     fn check(&self, plan: &Plan) -> Result<(), BackendError> {
         // Exhaustive on purpose: a new way to skip work must be taught here before it can be planned.
-        let (Layers::All, Heads::All, Blocks::All) = (plan.layers, plan.heads, plan.blocks);
+        let (Layers::All | Layers::Draft, Heads::All, Blocks::All) = (plan.layers, plan.heads, plan.blocks);
         let (KvPrecision::F16, Drafts::None | Drafts::Chain) = (plan.kv_precision, plan.drafts);
         let refuse = |what: String| Err(BackendError::Plan { what });
+        if plan.layers == Layers::Draft && self.draft.is_none() {
+            return refuse("drafts, of a model that has nothing to draft with".to_owned());
+        }
         if plan.rows().len() > self.shape.max_rows {
             return refuse(format!("{} rows, at most {} fit", plan.rows().len(), self.shape.max_rows));
         }
@@ -158,12 +165,15 @@ impl CpuBackend {
                 wanted += 1;
             }
         }
-        let length = wanted * self.shape.vocabulary;
+        let head = match &self.draft {
+            Some(draft) if plan.layers == Layers::Draft => &draft.head,
+            _ => self.weights.head(),
+        };
+        let length = wanted * head.rows();
         if self.buffers.logits.len() < length {
             self.buffers.logits.resize(length, 0.0);
         }
         if wanted > 0 {
-            let head = self.weights.head();
             let logits = &mut self.buffers.logits[..length];
             let normed = &self.buffers.branch[..wanted * width];
             matmul(&self.machine.pool, head, normed, wanted, None, logits, &mut self.buffers.scratch)?;
@@ -192,10 +202,14 @@ impl Backend for CpuBackend {
                 return Err(BackendError::Interrupted);
             }
             live = self.attend(plan, layer, layer + 1 == self.decoder.layers.len())?;
-            self.feed(live, layer)?;
+            self.feed(plan, live, layer)?;
         }
         let length = self.head(plan, live)?;
         Ok(&self.buffers.logits[..length])
+    }
+
+    fn draft_vocabulary(&self) -> usize {
+        self.draft.as_ref().map_or(0, |draft| draft.head.rows())
     }
 
     fn read_block(&self, block: u32, out: &mut Vec<u8>) -> Result<(), BackendError> {

@@ -51,7 +51,7 @@ impl CpuBackend {
         for layer in first..layers {
             see(layer, &self.buffers.hidden[..rows * self.decoder.width]);
             live = self.attend(plan, layer, layer + 1 == layers)?;
-            self.feed(live, layer)?;
+            self.feed(plan, live, layer)?;
         }
         let length = self.head(plan, live)?;
         Ok(&self.buffers.logits[..length])

@@ -5,15 +5,19 @@
 //! equal the choices have saved a step each. So a guess costs time when it is wrong and never changes a token.
 //!
 //! [`Lookup`] guesses by looking where the last tokens occurred before: in the prompt, in the answer so far, in
-//! earlier answers of the same tenant. [`Payoff`] decides how many guesses are worth their rows.
+//! earlier answers of the same tenant. [`Payoff`] decides how many guesses are worth their rows. Where it finds none, the model
+//! may guess by itself, with steps that leave out some of its parts; [`ShallowPayoff`] decides whether that is worth
+//! the time.
 
 mod automaton;
 mod lookup;
 mod payoff;
+mod shallow;
 
 pub use automaton::{Cursor, SuffixAutomaton};
 pub use lookup::{ANSWER_TOKENS, LEARNED_TENANTS, Lookup, TEXT_TOKENS};
 pub use payoff::{Acceptance, GUESSES_LIMIT, Offer, Payoff, StepCosts};
+pub use shallow::{SHALLOW_GUESSES, ShallowPayoff, class_of};
 
 use crate::prefix::Tenant;
 

@@ -27,6 +27,9 @@ use crate::scheduler::{RUNNING_LIMIT, Scheduler, SchedulerOptions};
 /// long windows then get a shorter one.
 pub const DEFAULT_KV_BYTES_LIMIT: usize = 4 << 30;
 
+/// Tokens that the model guesses by itself, unless told otherwise: of most tokenizers the commonest.
+pub const DRAFT_VOCABULARY: usize = 32_768;
+
 /// Where a model is computed.
 #[derive(Clone, Copy, Default)]
 pub enum DeviceChoice<'a> {
@@ -56,6 +59,13 @@ pub struct LoadOptions<'progress> {
     /// Whether tokens are guessed, to verify several in one step; answers do not depend on it. By default as
     /// far as it pays.
     pub drafting: Drafting,
+    /// Whether the model guesses tokens by itself where there are no other guesses, with the parts that `draft_mask`
+    /// leaves; answers do not depend on it. On the processor only.
+    pub self_drafting: Drafting,
+    /// Parts that are not computed while the model guesses; without it it does not.
+    pub draft_mask: Option<&'progress Mask>,
+    /// Only the first so many tokens are guessed, at least 1.
+    pub draft_vocabulary: usize,
     /// Where the model is computed.
     pub device: DeviceChoice<'progress>,
     /// The instruction set; by default what `ZLRS_ISA` says, or the best there is.
@@ -77,6 +87,9 @@ impl Default for LoadOptions<'_> {
             queue_limit: 64,
             chunk_tokens: CHUNK_ROWS,
             drafting: Drafting::Auto,
+            self_drafting: Drafting::Off,
+            draft_mask: None,
+            draft_vocabulary: DRAFT_VOCABULARY,
             device: DeviceChoice::Processor,
             isa: None,
             mask: None,
@@ -132,7 +145,16 @@ impl Engine {
             let weights = Weights::load(&decoder, &file, isa, &pool, options.progress)?;
             facts.weight_bytes = weights.bytes();
             facts.parts = parts(&decoder, &weights);
-            Box::new(CpuBackend::new(decoder, weights, isa, pool, sizes.context_tokens, sizes.blocks)?)
+            let (context_tokens, blocks) = (sizes.context_tokens, sizes.blocks);
+            let mut backend = CpuBackend::new(decoder, weights, isa, pool, context_tokens, blocks)?;
+            if let Some(mask) = options.draft_mask.filter(|_| options.self_drafting != Drafting::Off) {
+                mask.check_weights(sha256_of(&file)?)?;
+                backend.draft_with(
+                    mask,
+                    in_range("draft_vocabulary", options.draft_vocabulary, 1, usize::MAX)?,
+                )?;
+            }
+            Box::new(backend)
         };
         file.check_unchanged()?;
         let used = options.mask.filter(|_| facts.mask == MaskUse::Used);
@@ -144,8 +166,9 @@ impl Engine {
             chunk_rows_beside_decoding: chunk_rows.min(CHUNK_ROWS_BESIDE_DECODING),
         };
         let planner = Box::new(planner);
-        let drafting = options.drafting;
-        let options = SchedulerOptions { queue_limit, planner, drafting, ..SchedulerOptions::default() };
+        let (drafting, self_drafting) = (options.drafting, options.self_drafting);
+        let options =
+            SchedulerOptions { queue_limit, planner, drafting, self_drafting, ..SchedulerOptions::default() };
         let scheduler = Scheduler::start(backend, tokenizer.clone(), options)?;
         Ok(Self { scheduler, tokenizer, template, facts, file, mask, identity: OnceLock::new() })
     }

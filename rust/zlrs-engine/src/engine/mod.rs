@@ -15,7 +15,7 @@ use zlrs_model::tokenizer::{Segment, Tokenizer};
 pub(crate) use facts::parts;
 pub use facts::{Facts, LayerParts, MaskUse};
 pub(crate) use identity::sha256_of;
-pub use load::{DEFAULT_KV_BYTES_LIMIT, DeviceChoice, LoadOptions};
+pub use load::{DEFAULT_KV_BYTES_LIMIT, DRAFT_VOCABULARY, DeviceChoice, LoadOptions};
 
 use crate::backend::Shape;
 use crate::prefix::{Pin, Tenant};

@@ -113,6 +113,11 @@ impl Meter {
         &self.parts
     }
 
+    /// Logits in a row.
+    pub fn vocabulary(&self) -> usize {
+        self.full.vocabulary
+    }
+
     /// Bytes of all packed weights.
     pub fn weight_bytes(&self) -> usize {
         self.weight_bytes

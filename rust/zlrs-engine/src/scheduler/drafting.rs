@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::running::Running;
 use super::worker::Worker;
+use crate::backend::BackendError;
 use crate::draft::{Acceptance, DraftSource, Drafter, Drafting, GUESSES_LIMIT, Offer, Payoff};
 use crate::kv::Sequence;
 use crate::plan::{CHUNK_ROWS_BESIDE_DECODING, Plan};
@@ -36,6 +37,8 @@ pub(super) struct Guessing {
     pub accepted: usize,
     /// What the last proposal held.
     ids: Vec<u32>,
+    /// Classes of the coming step's guesses, if the model made them itself.
+    pub classes: Vec<usize>,
 }
 
 impl Guessing {
@@ -67,19 +70,19 @@ impl Guessing {
 
 impl Worker {
     /// Puts guesses behind the tokens of the requests that are being answered, as many as pay.
-    pub(super) fn guess(&mut self) {
+    ///
+    /// # Errors
+    /// Those of the backend, when the model guesses by itself.
+    pub(super) fn guess(&mut self) -> Result<(), BackendError> {
         let drafts = &mut self.drafting;
         let (mut offers, mut places) = (Vec::new(), Vec::new());
         for (index, running) in self.running.iter_mut().enumerate() {
             running.sequence.drop_guesses();
-            if drafts.mode == Drafting::Off || !running.is_answering() {
+            running.guessing().0.classes.clear();
+            if drafts.mode == Drafting::Off || !is_worth_guessing(running) {
                 continue;
             }
-            // The step itself brings one token.
-            let room = running.tokens_left().saturating_sub(1);
-            if running.tokens_allowed() < LEAST_TOKENS || room == 0 {
-                continue;
-            }
+            let room = room(running);
             let (guessing, sequence, tenant) = running.guessing();
             if guessing.propose(tenant, sequence, room, drafts) {
                 let end = guessing.ids.iter().position(|&token| self.vocabulary.is_end(token));
@@ -88,13 +91,13 @@ impl Worker {
                 places.push(index);
             }
         }
+        let answering = self.running.iter().filter(|running| running.is_answering()).count();
+        let pending: usize = self.running.iter().map(|running| running.sequence.pending().len()).sum();
+        let rows = answering + (pending - answering).min(CHUNK_ROWS_BESIDE_DECODING);
         let mut lengths = Vec::new();
         if drafts.mode == Drafting::Always {
             lengths.extend(offers.iter().map(|offer| offer.guesses.min(ALWAYS_GUESSES)));
         } else {
-            let answering = self.running.iter().filter(|running| running.is_answering()).count();
-            let pending: usize = self.running.iter().map(|running| running.sequence.pending().len()).sum();
-            let rows = answering + (pending - answering).min(CHUNK_ROWS_BESIDE_DECODING);
             drafts.payoff.lengths(rows, &offers, &mut lengths);
         }
         for (index, length) in places.into_iter().zip(lengths) {
@@ -104,6 +107,8 @@ impl Worker {
             self.running[index].guessing().0.ids = ids;
             self.running[index].show_guesses(&*self.vocabulary);
         }
+        let guesses: usize = self.running.iter().map(|running| running.sequence.guesses().len()).sum();
+        self.guess_shallow(rows + guesses)
     }
 
     /// Whether any request has guesses, which are dropped then.
@@ -125,8 +130,15 @@ impl Worker {
         for running in &mut self.running {
             if let Some((guessed, right)) = running.judged.take() {
                 let (guessing, _, _) = running.guessing();
-                guessing.judge(guessed, right);
-                payoff.general.observe(guessing.agreeing, guessed, right);
+                if guessing.classes.is_empty() {
+                    guessing.judge(guessed, right);
+                    payoff.general.observe(guessing.agreeing, guessed, right);
+                } else {
+                    guessing.drafted += guessed;
+                    guessing.accepted += right;
+                    let classes = &guessing.classes[..guessed.min(guessing.classes.len())];
+                    self.shallow.payoff.observe(classes, right);
+                }
                 super::statistics::add(&self.counters.tokens_drafted, guessed);
                 super::statistics::add(&self.counters.tokens_accepted, right);
             }
@@ -139,6 +151,16 @@ impl Worker {
             self.drafting.source.learn(running.tenant(), running.answer());
         }
     }
+}
+
+/// Whether somebody waits for tokens that can be guessed.
+pub(super) fn is_worth_guessing(running: &Running) -> bool {
+    running.is_answering() && running.tokens_allowed() >= LEAST_TOKENS && room(running) > 0
+}
+
+/// Most guesses that can still become tokens: the step itself brings one.
+pub(super) fn room(running: &Running) -> usize {
+    running.tokens_left().saturating_sub(1)
 }
 
 /// Whether every row of the step was for a token that somebody waits for.

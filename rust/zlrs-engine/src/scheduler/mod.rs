@@ -15,6 +15,7 @@ mod queue;
 mod request;
 mod ring;
 mod running;
+mod shallow;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ use self::fairness::Fairness;
 use self::pace::Pace;
 use self::queue::{Job, Queue};
 use self::ring::Ring;
+use self::shallow::Shallow;
 use self::statistics::{Counters, add, read};
 use self::worker::Worker;
 use crate::EngineError;
@@ -59,6 +61,8 @@ pub struct SchedulerOptions {
     pub drafting: Drafting,
     /// Guesses them.
     pub drafts: Box<dyn DraftSource>,
+    /// Whether the model guesses by itself where those guesses are none; the backend must be able to.
+    pub self_drafting: Drafting,
     /// Time for deadlines and timings.
     pub clock: Arc<dyn Clock>,
 }
@@ -71,6 +75,7 @@ impl Default for SchedulerOptions {
             planner: Box::new(ExactPlanner::default()),
             drafting: Drafting::Off,
             drafts: Box::new(Lookup::default()),
+            self_drafting: Drafting::Off,
             clock: Arc::new(SystemClock::default()),
         }
     }
@@ -106,7 +111,8 @@ impl Scheduler {
         vocabulary: Arc<dyn Vocabulary>,
         options: SchedulerOptions,
     ) -> Result<Self, EngineError> {
-        let SchedulerOptions { queue_limit, running_limit, planner, drafting, drafts, clock } = options;
+        let SchedulerOptions { queue_limit, running_limit, planner, drafting, drafts, self_drafting, clock } =
+            options;
         let limits = [("queue_limit", queue_limit), ("running_limit", running_limit)];
         for (name, given) in limits {
             if given == 0 {
@@ -129,6 +135,7 @@ impl Scheduler {
             prefixes: Arc::clone(&prefixes),
             running_limit: running_limit.min(shape.max_rows),
             drafting: Drafts { mode: drafting, source: drafts, payoff: Payoff::default() },
+            shallow: Shallow::new(self_drafting, shape.vocabulary),
             pace: Pace::default(),
             running: Vec::new(),
             paused: Vec::new(),

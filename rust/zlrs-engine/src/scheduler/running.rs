@@ -221,6 +221,12 @@ impl Running {
         }
     }
 
+    /// The token it would choose at `logits`, so many places behind the certain tokens; changes nothing.
+    pub fn would_choose(&mut self, logits: &[f32], place: usize) -> Option<u32> {
+        let position = (self.sequence.tokens().len() + place) as u64;
+        self.sampler.choose(logits, position).ok()
+    }
+
     /// Tokens the last step has brought.
     pub fn chosen(&self) -> usize {
         self.chosen.len()
@@ -245,7 +251,10 @@ impl Running {
             if let Some(error) = self.failure.take() {
                 self.ended = Some((Ending::Failed, Event::Failed(error.into())));
             }
-            self.send_delta();
+            // Before a failure comes every token there is, so that guesses change nothing a caller sees.
+            if !self.unsent_text.is_empty() || (self.ended.is_some() && !self.unsent_ids.is_empty()) {
+                self.send_delta();
+            }
         }
     }
 
@@ -301,12 +310,10 @@ impl Running {
         self.ring.wake();
     }
 
-    /// Sends what is certain, if there is any text.
+    /// Sends what is certain.
     fn send_delta(&mut self) {
-        if !self.unsent_text.is_empty() {
-            let (text, ids) = (std::mem::take(&mut self.unsent_text), std::mem::take(&mut self.unsent_ids));
-            self.ring.push(Event::Delta { text, ids });
-        }
+        let (text, ids) = (std::mem::take(&mut self.unsent_text), std::mem::take(&mut self.unsent_ids));
+        self.ring.push(Event::Delta { text, ids });
     }
 
     /// Ends the request with all text it has: what was held back may complete a stop sequence after all.
@@ -325,8 +332,7 @@ impl Running {
 
     fn end(&mut self, reason: FinishReason, stop: Option<usize>, now: Duration) {
         if !self.unsent_text.is_empty() || !self.unsent_ids.is_empty() {
-            let (text, ids) = (std::mem::take(&mut self.unsent_text), std::mem::take(&mut self.unsent_ids));
-            self.ring.push(Event::Delta { text, ids });
+            self.send_delta();
         }
         let started = self.started.unwrap_or(now);
         let first_token = self.first_token.unwrap_or(now);

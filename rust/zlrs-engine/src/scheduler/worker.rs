@@ -13,6 +13,7 @@ use super::fairness::Fairness;
 use super::pace::Pace;
 use super::queue::Queue;
 use super::running::Running;
+use super::shallow::Shallow;
 use super::statistics::{Counters, Ending, add};
 use crate::EngineError;
 use crate::backend::{Backend, BackendError};
@@ -42,6 +43,7 @@ pub(super) struct Worker {
     pub paused: Vec<Running>,
     pub fairness: Fairness,
     pub drafting: Drafts,
+    pub shallow: Shallow,
     pub pace: Pace,
     pub plan: Plan,
     /// Rows of the coming step by running request.
@@ -85,6 +87,11 @@ impl Worker {
         if self.running.is_empty() {
             return true;
         }
+        if let Err(error) = self.guess() {
+            self.needs_recovery = true;
+            self.fail_running(&error.into());
+            return true;
+        }
         match self.plan() {
             Ok(()) => self.step(),
             // A state that is being saved or restored gives its memory back by itself.
@@ -102,7 +109,6 @@ impl Worker {
 
     /// Decides what the coming step computes, with blocks for all of it.
     fn plan(&mut self) -> Result<(), ArenaError> {
-        self.guess();
         let begun = self.clock.now();
         loop {
             self.hand_out_rows();

@@ -98,3 +98,33 @@ fn pairs_that_do_not_fit_are_refused() {
     assert!(matmul_many(&pool, &mut pair, &x[1..], 1, &mut scratch).is_err());
     assert!(a.iter().chain(&b).chain(&out).all(|&value| value == 7.0));
 }
+
+#[test]
+fn the_first_rows_of_a_matrix_are_a_matrix() {
+    let pool = Pool::new(2).unwrap();
+    for isa in available() {
+        let mut random = Random::new(21);
+        for tensor_type in [TensorType::Q8_0, TensorType::Q6K, TensorType::F16] {
+            let weights = &matrices(isa, &pool, &[(tensor_type, 70)], &mut random)[0];
+            for first in [0, 1, 7, 8, 33, 70, 99] {
+                let part = weights.first_rows(first);
+                let count = first.min(70);
+                assert_eq!((part.rows(), part.cols()), (count, COLS));
+                assert!(part.bytes() <= weights.bytes());
+                for rows in [1, 9, 33] {
+                    let x = Values::Random.make(rows * COLS, &mut random);
+                    let whole = product(&pool, weights, &x, None);
+                    let expected: Vec<f32> = whole.chunks(70).flat_map(|row| row[..count].to_vec()).collect();
+                    assert_same(
+                        &product(&pool, &part, &x, None),
+                        &expected,
+                        count.max(1),
+                        &format!("{part:?}"),
+                    );
+                }
+                let mut row = vec![0.0; COLS];
+                assert!(part.decode_row(count, &mut row).is_err());
+            }
+        }
+    }
+}
