@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skip import masks
+from skip import masks, tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,4 +20,5 @@ if TYPE_CHECKING:
 
 PARTS: dict[str, Callable[[Setting], list[Figure]]] = {
     "masks": masks.measure,
+    "tiles": tiles.measure,
 }

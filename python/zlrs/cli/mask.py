@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from zlrs import _core
 from zlrs.cli.output import note
 from zlrs.cli.parser import Parser
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zlrs.profile import DomainHarm
+    from zlrs.profile.spot import SpotCheck, Task
 
 EPILOG = """\
 examples:
@@ -27,6 +30,11 @@ examples:
   zlrs mask verify small.mask smollm2-135m-instruct-q4_1
   zlrs serve smollm2-135m-instruct-q4_1 --mask small.mask
 """
+
+CHECKS_LIMIT = 200
+CHECK_CONTEXT_TOKENS = 1024
+CHECK_KV_BYTES = 1 << 30
+"""Room for the checks, which are decoded together; memory is taken as it is used."""
 
 VERBS = """actions: build, show, verify, rehash, diff; `zlrs mask ACTION --help` describes one"""
 
@@ -55,13 +63,20 @@ def _build(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--budget", default="kl=0.01", help="mean divergence in nats that no domain may exceed (kl=0.01)"
     )
-    parser.add_argument("--heads", action="store_true", help="try single query heads too (slow)")
+    parser.add_argument("--blocks", action="store_true", help="do not try single query heads (quicker)")
     parser.add_argument(
         "--rejections", type=int, default=6, metavar="N", help="stop after N refused parts (6)"
     )
+    parser.add_argument(
+        "--checks", type=int, default=20, metavar="N", help="tasks of each spot check, 0 … 200 (20)"
+    )
+    parser.add_argument("--gsm8k", type=Path, metavar="FILE", help="problems of GSM8K as a spot check")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the mask file to write")
     options = parser.parse_args(arguments)
-    kinds = Budget(0).kinds + (("head",) if options.heads else ())
+    if not 0 <= options.checks <= CHECKS_LIMIT:
+        raise InvalidRequestError(f"--checks is {options.checks}; allowed: 0 to {CHECKS_LIMIT}")
+    tasks = _tasks(options)
+    kinds = tuple(kind for kind in Budget(0).kinds if kind != "head" or not options.blocks)
     budget = Budget(_budget(options.budget), options.rejections, kinds)
     meter, domains, calibration, name = open_meter(options)
     try:
@@ -76,11 +91,48 @@ def _build(arguments: Sequence[str]) -> int:
         )
     except _core.CoreError as error:
         reraise(error)
-    save_mask(built.mask, options.out)
+    mask = built.mask
+    save_mask(mask, options.out)
+    if built.report.parts and tasks:
+        # The weights of the search make room for those of the checks.
+        del meter
+        checks = _spot_checks(options, tasks)
+        report = msgspec.structs.replace(built.report, spot_checks=checks)
+        mask = mask.measured(msgspec.json.encode(report).decode(), calibration)
+        save_mask(mask, options.out)
     print(options.out)
-    for line in _report_lines(built.mask):
+    for line in _report_lines(mask):
         note(line)
     return 0
+
+
+def _tasks(options: argparse.Namespace) -> list[tuple[str, list[Task], int]]:
+    """Name, tasks and longest answer of every spot check; files are read before the long search."""
+    from zlrs.profile import spot
+
+    if not options.checks:
+        return []
+    found = [("json", spot.json_tasks(options.checks), spot.JSON_TOKENS)]
+    if options.gsm8k is not None:
+        found.append(("gsm8k", spot.gsm8k_tasks(options.gsm8k, options.checks), spot.GSM8K_TOKENS))
+    return found
+
+
+def _spot_checks(
+    options: argparse.Namespace, tasks: Sequence[tuple[str, list[Task], int]]
+) -> list[SpotCheck]:
+    """Let the full and the masked model solve them."""
+    from zlrs.engine import Engine
+    from zlrs.profile.spot import check
+
+    note(f"spot checks: {', '.join(f'{len(some)} of {name}' for name, some, _ in tasks)}")
+    load = {"threads": options.threads, "context_tokens": CHECK_CONTEXT_TOKENS, "progress": False}
+    load["kv_bytes"] = CHECK_KV_BYTES
+    with (
+        Engine.load(options.model, **load) as full,
+        Engine.load(options.model, mask=options.out, **load) as masked,
+    ):
+        return [check(full, masked, name, some, tokens) for name, some, tokens in tasks]
 
 
 def _budget(text: str) -> float:
@@ -198,6 +250,11 @@ def _report_lines(mask: _core.Mask) -> list[str]:
     return [
         f"{len(report.parts)} parts left out within {report.budget_kl:g} nats, {report.steps_back} put back",
         *(_harm_line(harm) for harm in report.held_out),
+        *(
+            f"{check.name}: {check.masked_right} of {check.asked} solved, in full {check.full_right};"
+            f" {check.same_answers} answers the same"
+            for check in report.spot_checks
+        ),
         f"weights read for a token: {token}; keys and values of a token: {kv}",
     ]
 
@@ -235,5 +292,11 @@ def _card(mask: _core.Mask) -> list[str]:
             f" top1_disagreement: {harm.top1_disagreement:.4f}, top1_upper: {harm.top1_upper:.4f},"
             f" perplexity_ratio: {harm.perplexity_ratio:.4f}}}"
             for harm in report.held_out
+        ),
+        *(["  spot_checks:"] if report.spot_checks else []),
+        *(
+            f"    - {{name: {quoted(check.name)}, asked: {check.asked}, full_right: {check.full_right},"
+            f" masked_right: {check.masked_right}, same_answers: {check.same_answers}}}"
+            for check in report.spot_checks
         ),
     ]

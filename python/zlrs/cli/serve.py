@@ -45,6 +45,7 @@ FLAGS = {
     "warmup": "server.warmup",
     "sessions_path": "session.path",
     "receipts": "headers.receipts",
+    "log_level": "server.log_level",
     "graph": "graph.enabled",
     "graph_path": "graph.path",
 }
@@ -70,6 +71,7 @@ def _parser() -> Parser:
     add("--warmup", type=int, metavar="N", help="one-token requests before the server is ready (0)")
     add("--sessions-path", metavar="DIR", help="save sessions there, so that a restart keeps them")
     add("--receipts", choices=["on", "off"], help="response headers that say what was computed (on)")
+    add("--log-level", choices=["info", "debug"], help="`debug` tells of every layer that is loaded (info)")
     add("--graph", action="store_const", const=True, help="put the decision graph in front of the engine")
     add("--graph-path", metavar="DIR", help="where the graph is stored, or `memory`")
     add("--config", metavar="FILE", help="configuration instead of ./zlrs.toml")

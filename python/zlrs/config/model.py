@@ -151,6 +151,10 @@ class ServerSettings(Section, frozen=True):
     drain_seconds: Annotated[
         float, Meta(ge=0, le=3600, description="time running answers get to finish after SIGTERM")
     ] = 30.0
+    log_level: Annotated[
+        Literal["info", "debug"],
+        Meta(description="`debug` adds a line for each layer of every load: what it holds, what is left out"),
+    ] = "info"
     warmup: Annotated[
         int, Meta(ge=0, le=1000, description="one-token requests answered before the server is ready")
     ] = 0

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from zlrs.profile.greedy import extend, held_back, rank
 from zlrs.profile.parts import kv_bytes
 from zlrs.profile.report import Gain, MaskReport
-from zlrs.profile.search import Budget, Search, Step, extend, held_back, rank
+from zlrs.profile.search import Budget, Search, Step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +42,11 @@ def build(
     """Search for a mask.
 
     First each part is left out alone, once with nothing and, for blocks, once with its mean in its place;
-    the better of the two is kept. Then parts are added in the order of divergence for weight bytes saved, and
-    each stays only if the mask as a whole keeps the budget: the upper bound of the mean divergence, in every
-    domain. In the end the mask must keep it on texts that the search did not look at; what was added last is
-    put back until it does.
+    the better of the two is kept. Query heads are then put together, one of every KV group, for only so do
+    their weights vanish. What remains is added in the order of divergence for weight bytes saved, some at a
+    time, and stays only if the mask as a whole keeps the budget: the upper bound of the mean divergence, in
+    every domain. In the end the mask must keep it on texts that the search did not look at; what was added
+    last is put back until it does.
 
     Args:
         meter: The loaded model.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,18 +32,7 @@ def page(profile: Profile) -> str:
     for domain in profile.tokens:
         sections.append(f"<h2>{html.escape(domain)}</h2>")
         sections.append(_influence(profile, domain))
-        sections.append(
-            _map(
-                profile,
-                domain,
-                ("layer", "attention", "mlp", "group"),
-                "Divergence without the part, nats",
-                _kl,
-            )
-        )
-        sections.append(
-            _map(profile, domain, ("head",), "Output norm of a head over its layer's mean", _relative)
-        )
+        sections += [_map(profile, domain, *panel) for panel in PANELS]
     body = "\n".join(sections)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(profile.model)}</title>'
@@ -65,6 +54,56 @@ def _influence(profile: Profile, domain: str) -> str:
     return f"<p>Block influence by layer</p><table><tr>{heads}</tr><tr>{cells}</tr></table>"
 
 
+class Grid(NamedTuple):
+    """Values of some kinds of parts on texts of one kind.
+
+    Attributes:
+        title: What they are.
+        columns: Kind and number, from left to right.
+        cells: Value by layer, kind and number; `None` or absent where there is none.
+    """
+
+    title: str
+    columns: list[tuple[str, int]]
+    cells: dict[tuple[int, str, int], float | None]
+
+    def values(self) -> list[float]:
+        """All there are."""
+        return [cell for cell in self.cells.values() if cell is not None]
+
+
+PANELS: tuple[tuple[tuple[str, ...], str, Callable[[PartProfile], float | None]], ...] = (
+    (("layer", "attention", "mlp", "group"), "Divergence without the part, nats", _kl),
+    (("head",), "Output norm of a head over its layer's mean", _relative),
+)
+
+
+def grid(
+    profile: Profile,
+    domain: str,
+    kinds: Sequence[str],
+    title: str,
+    value: Callable[[PartProfile], float | None],
+) -> Grid:
+    """One heat map; without columns if nothing was measured."""
+    columns: list[tuple[str, int]] = []
+    cells: dict[tuple[int, str, int], float | None] = {}
+    for part in (part for part in profile.parts if part.kind in kinds):
+        if (part.kind, part.index) not in columns:
+            columns.append((part.kind, part.index))
+        cells[part.layer, part.kind, part.index] = value(_of(part, domain))
+    columns.sort(key=lambda column: (kinds.index(column[0]), column[1]))
+    found = Grid(title, columns, cells)
+    return found if found.values() else Grid(title, [], {})
+
+
+def shade(value: float, values: Sequence[float]) -> float:
+    """The place of a value among others on a logarithmic scale, 0 … 1."""
+    floor = max(max(values) * 1e-5, 1e-12)
+    low, high = math.log(max(min(values), floor)), math.log(max(*values, floor))
+    return 0.0 if high <= low else (math.log(max(value, floor)) - low) / (high - low)
+
+
 def _map(
     profile: Profile,
     domain: str,
@@ -72,21 +111,16 @@ def _map(
     title: str,
     value: Callable[[PartProfile], float | None],
 ) -> str:
-    columns: list[tuple[str, int]] = []
-    cells: dict[tuple[int, str, int], float | None] = {}
-    for part in (part for part in profile.parts if part.kind in kinds):
-        if (part.kind, part.index) not in columns:
-            columns.append((part.kind, part.index))
-        cells[part.layer, part.kind, part.index] = value(_of(part, domain))
-    values = [cell for cell in cells.values() if cell is not None]
-    if not values:
+    found = grid(profile, domain, kinds, title, value)
+    if not found.columns:
         return ""
-    columns.sort(key=lambda column: (kinds.index(column[0]), column[1]))
-    numbered = {"group", "head"}
-    head = "".join(f"<th>{kind}{f' {index}' if kind in numbered else ''}</th>" for kind, index in columns)
+    values, numbered = found.values(), {"group", "head"}
+    head = "".join(
+        f"<th>{kind}{f' {index}' if kind in numbered else ''}</th>" for kind, index in found.columns
+    )
     lines = [
         f"<tr><th>{layer}</th>"
-        + "".join(_cell(cells.get((layer, kind, index)), values) for kind, index in columns)
+        + "".join(_cell(found.cells.get((layer, kind, index)), values) for kind, index in found.columns)
         + "</tr>"
         for layer in range(profile.layers)
     ]
@@ -98,10 +132,7 @@ def _of(part: PartEntry, domain: str) -> PartProfile:
 
 
 def _cell(value: float | None, values: Sequence[float]) -> str:
-    """A cell whose colour is the value's place on a logarithmic scale."""
+    """A cell whose colour is the value's place among the others."""
     if value is None:
         return "<td></td>"
-    floor = max(max(values) * 1e-5, 1e-12)
-    low, high = math.log(max(min(values), floor)), math.log(max(*values, floor))
-    share = 0.0 if high <= low else (math.log(max(value, floor)) - low) / (high - low)
-    return f'<td style="background:hsl(210 70% {96 - 46 * share:.0f}%)">{value:.3g}</td>'
+    return f'<td style="background:hsl(210 70% {96 - 46 * shade(value, values):.0f}%)">{value:.3g}</td>'

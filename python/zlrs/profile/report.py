@@ -8,6 +8,7 @@ import msgspec
 
 from zlrs.errors import ConfigurationError
 from zlrs.profile.harm import DomainHarm  # noqa: TC001 - msgspec reads it when it decodes
+from zlrs.profile.spot import SpotCheck  # noqa: TC001 - msgspec reads it when it decodes
 
 if TYPE_CHECKING:
     from zlrs._core import Mask
@@ -45,6 +46,7 @@ class MaskReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         steps_back: Parts that were put back because the held-out texts refused them.
         gain: What is saved.
         evaluations: How often the model was run over texts.
+        spot_checks: Tasks with known answers, solved by both.
         search_s: How long the search took, in seconds; 0 where it was not noted.
     """
 
@@ -57,6 +59,7 @@ class MaskReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     gain: Gain
     evaluations: int
     search_s: float = 0.0
+    spot_checks: list[SpotCheck] = []
 
 
 def confidence_of(report: MaskReport) -> float:

@@ -181,7 +181,7 @@ async def answer(
     if turn is not None:
         return await _in_session(Walk(request, context, dialect, asked, started, {}, turn), turn)
     walk = Walk(request, context, dialect, asked, started, {})
-    variant = context.variants.choose(asked.compute, dialect.ask.options.get("temperature", 0.0))
+    variant = context.variants.choose(asked.load_mode, dialect.ask.options.get("temperature", 0.0))
     if variant is not None:
         return await _masked(walk, variant)
     if context.graph is None:

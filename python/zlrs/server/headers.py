@@ -202,8 +202,8 @@ class RequestHeaders:
         return "provisional" if self.values["X-ZLRS-Validation"] == "on" else "verified"
 
     @property
-    def compute(self) -> str:
-        """The compute mode that is asked for; an anchor mode that lacks a header is `exact`."""
+    def load_mode(self) -> str:
+        """The mode by which a load is chosen; an anchor mode that lacks a header is `exact`."""
         value = self.values["X-ZLRS-Compute"]
         whole = all(self.values[name].partition(";")[0] == asked for name, asked in ANCHOR_MODE.items())
         return "exact" if value == ANCHOR_MODE["X-ZLRS-Compute"] and not whole else value

@@ -25,7 +25,7 @@ from zlrs.server.preheat import warm_up
 from zlrs.server.receipts import ModelFacts
 from zlrs.server.sessions import Life
 from zlrs.server.state_files import StateFiles
-from zlrs.server.variants import load_variants
+from zlrs.server.variants import load_variants, trace_layers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,6 +148,8 @@ async def _load(
         engine = await asyncio.to_thread(load, progress)
         # In a thread too: the first look at the facts sums the file.
         facts = await asyncio.to_thread(ModelFacts.of_engine, engine)
+        if context.config.server.log_level == "debug":
+            trace_layers(engine, facts.mask_sum)
         if load_masked is not None and context.config.zero_layer.masks:
             context.variants = await asyncio.to_thread(load_variants, context.config, load_masked)
         if open_graph is not None:

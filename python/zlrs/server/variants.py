@@ -111,6 +111,26 @@ def name_of(settings: MaskSettings) -> str:
     return header_safe(settings.name or Path(settings.path).stem)
 
 
+def trace_layers(engine: Engine, mask: str) -> None:
+    """A log line for every layer: what it holds, and what of it was left out of the load."""
+    heads: dict[int, str] = {}
+    for entry in filter(None, str(engine.info["zero_heads"]).split(",")):
+        place, _, head = entry.partition(".")
+        heads[int(place)] = f"{heads[int(place)]},{head}" if int(place) in heads else head
+    for index, layer in enumerate(engine.model.layers):
+        log(
+            "layer",
+            mask=mask,
+            layer=index,
+            heads=layer.heads,
+            kv_heads=layer.kv_heads,
+            attention_bytes=layer.attention_bytes,
+            mlp_bytes=layer.mlp_bytes,
+            heads_left_out=heads.get(index, ""),
+            is_empty=layer.is_empty,
+        )
+
+
 def load_variants(config: Config, load: Callable[[str], Engine]) -> Variants:
     """Load the model once more for every mask of the configuration that is sure enough.
 
@@ -137,6 +157,8 @@ def load_variants(config: Config, load: Callable[[str], Engine]) -> Variants:
             log("mask_not_used", mask=name, reason=str(info["mask"]))
             engine.close()
             continue
+        if config.server.log_level == "debug":
+            trace_layers(engine, name)
         variant = Variant(settings, engine, ModelFacts.of_engine(engine), confidence)
         log(
             "mask_loaded",

@@ -1,0 +1,171 @@
+"""Prompt libraries, spot checks and the picture of a profile."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from PIL import Image
+
+from support.real_model import small_model
+from zlrs import _core
+from zlrs.cli.dispatch import main
+from zlrs.engine import Engine
+from zlrs.errors import InvalidRequestError
+from zlrs.masks import save_mask
+from zlrs.profile.picture import png
+from zlrs.profile.prompts import QUIET_KL, profile_prompts
+from zlrs.profile.report import confidence_of
+from zlrs.profile.spot import check, gsm8k_tasks, json_tasks
+from zlrs.profile.survey import Influence, PartEntry, PartProfile, Profile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zlrs.profile.parts import Kind
+
+PROMPTS = [
+    "List the colours of the rainbow in their order, please.",
+    "def add(a, b):\n    return a + b\n\n\ndef subtract(a, b):\n",
+]
+
+
+def some_profile(layers: int = 3, heads: int = 2, domains: tuple[str, ...] = ("prose", "code")) -> Profile:
+    draw = random.Random(7)
+
+    def entry(layer: int, kind: Kind, index: int, *, ablated: bool) -> PartEntry:
+        return PartEntry(
+            layer=layer,
+            kind=kind,
+            index=index,
+            weight_bytes=10,
+            domains=[
+                PartProfile(
+                    domain=name,
+                    output_norm=1,
+                    relative_norm=draw.random(),
+                    peak=1,
+                    kl=draw.random() if ablated else None,
+                )
+                for name in domains
+            ],
+        )
+
+    kinds: tuple[Kind, ...] = ("layer", "attention", "mlp")
+    return Profile(
+        model="small",
+        weights_sha256="00" * 32,
+        calibration_sha256="00" * 32,
+        tokens=dict.fromkeys(domains, 128),
+        rows=dict.fromkeys(domains, 32),
+        layers=layers,
+        influence=[Influence(layer=layer, domains=dict.fromkeys(domains, 0.1)) for layer in range(layers)],
+        parts=[entry(layer, kind, 0, ablated=True) for layer in range(layers) for kind in kinds]
+        + [entry(layer, "head", head, ablated=False) for layer in range(layers) for head in range(heads)],
+        never_contribute=[],
+    )
+
+
+def test_the_picture_has_a_cell_for_every_part_and_a_panel_for_every_domain() -> None:
+    small, large = (Image.open(io.BytesIO(png(some_profile(layers)))) for layers in (3, 6))
+    assert small.format == "PNG"
+    assert large.height - small.height == 2 * 3 * 14  # two domains, three layers more
+    one = Image.open(io.BytesIO(png(some_profile(domains=("prose",)))))
+    assert one.height < small.height
+    # Low and high values differ in colour; the paper is not the picture.
+    assert len(small.convert("RGB").getcolors(1 << 20) or []) > 20
+
+
+def test_tasks_of_the_spot_checks_know_their_answers(tmp_path: Path) -> None:
+    tasks = json_tasks(3)
+    assert "Miller of Turin ordered 2 chairs, order number 10007" in tasks[0].prompt
+    assert tasks[0].solved('```json\n{"items": 2, "name": "Miller", "city": "Turin", "order": 10007}\n```')
+    assert not tasks[0].solved('{"items": 2, "name": "Miller", "city": "Turin", "order": "10007"}')
+    assert not tasks[0].solved("Miller of Lagos")
+    assert not tasks[1].solved('{"name": "Miller"}')
+    assert len({task.prompt for task in json_tasks(50)}) == 50
+    path = tmp_path / "g.jsonl"
+    path.write_text('{"question": "1 + 1?", "answer": "It is 2.\\n#### 1,002"}\n')
+    (task,) = gsm8k_tasks(path, 5)
+    assert task.solved("so it is 3, no: 1002.")
+    assert not task.solved("1002 or 3")
+    assert not task.solved("no number")
+    for wrong in ("{}", "[", '{"question": "x", "answer": "no mark"}'):
+        path.write_text(wrong + "\n")
+        with pytest.raises(InvalidRequestError, match="line 1"):
+            gsm8k_tasks(path, 5)
+
+
+@pytest.mark.t1
+def test_the_full_model_agrees_with_itself_in_a_spot_check() -> None:
+    with Engine.load(str(small_model()), context_tokens=256, progress=False) as engine:
+        result = check(engine, engine, "json", json_tasks(2), 8)
+    assert (result.asked, result.same_answers) == (2, 2)
+    assert result.full_right == result.masked_right
+
+
+@pytest.mark.t1
+def test_every_prompt_is_profiled_by_itself() -> None:
+    meter = _core.Meter.load(small_model(), window_tokens=16)
+    mask = meter.empty_mask().without(0, "mlp")
+    found = profile_prompts(
+        meter, PROMPTS, model="small", window_tokens=16, every=4, kinds=("mlp",), mask=mask
+    )
+    layers = len(meter.parts())
+    assert len(found.parts) == layers
+    for entry in found.prompts:
+        assert entry.needed + entry.quiet == layers == len(entry.kl)
+        assert entry.needed == sum(kl >= QUIET_KL for kl in entry.kl)
+        assert entry.strongest[0].kl == max(entry.kl)
+        # The mask leaves out what was left out alone before.
+        assert entry.mask_kl == pytest.approx(entry.kl[0])
+        assert any("the mask costs it" in line for line in entry.advice)
+    alone = profile_prompts(meter, PROMPTS[1:], model="small", window_tokens=16, every=4, kinds=("mlp",))
+    assert alone.prompts[0].kl == found.prompts[1].kl
+    with pytest.raises(InvalidRequestError, match="prompt 1 has"):
+        profile_prompts(meter, ["Hi"], model="small", window_tokens=16, every=4)
+
+
+@pytest.mark.t1
+def test_the_command_tells_prompts_from_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    library = tmp_path / "library.jsonl"
+    library.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in PROMPTS))
+    save_mask(_core.Meter.load(small_model(), window_tokens=16).empty_mask(), tmp_path / "empty.mask")
+    assert main(["profile", str(library)]) == 1
+    assert "--model" in capsys.readouterr().err
+    arguments = ["--model", str(small_model()), "--window-tokens", "8", "--every", "8"]
+    arguments += ["--mask", str(tmp_path / "empty.mask"), "--out", str(tmp_path / "out")]
+    assert main(["profile", str(library), *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert "1. needs" in printed
+    assert "with the mask 0.0000 nats" in printed
+    assert len(json.loads((tmp_path / "out.json").read_text())["prompts"]) == 2
+
+
+@pytest.mark.t1
+def test_a_built_mask_brings_its_spot_checks_and_confidence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from zlrs.masks import load_mask
+    from zlrs.profile import report_of
+
+    (tmp_path / "prose.txt").write_text("The mill stood by the river, and its wheel had not turned. " * 12)
+    out = tmp_path / "some.mask"
+    arguments = ["--data", str(tmp_path / "prose.txt"), "--window-tokens", "16", "--windows", "2"]
+    arguments += ["--every", "8", "--budget", "kl=3", "--rejections", "1", "--checks", "2", "--out", str(out)]
+    assert main(["mask", "build", str(small_model()), *arguments]) == 0
+    report = report_of(load_mask(out))
+    assert report is not None
+    assert report.parts
+    assert [found.name for found in report.spot_checks] == ["json"]
+    assert report.spot_checks[0].asked == 2
+    assert confidence_of(report) == pytest.approx(1 - max(harm.top1_upper for harm in report.held_out))
+    assert report.search_s > 0
+    capsys.readouterr()
+    assert main(["mask", "show", str(out), "--card"]) == 0
+    assert "spot_checks:" in capsys.readouterr().out
+    assert main(["mask", "build", str(small_model()), *arguments, "--checks", "201"]) == 1
+    assert "0 to 200" in capsys.readouterr().err
