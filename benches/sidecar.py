@@ -16,6 +16,7 @@ import time
 
 from report import Figure, show, write_report
 from sidecar_figures import latency, memory, soak, streams, throughput
+from sidecar_gone import gone
 from sidecar_peers import peers
 from sidecar_report import write_page
 from sidecar_setup import HERE, PATH, Bench, decision, prepared, resident_mb
@@ -27,9 +28,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, for trying it out")
     parser.add_argument("--no-peers", action="store_true", help="leave LiteLLM and Portkey out")
     parser.add_argument("--soak", type=float, default=0.0, metavar="MINUTES", help="also this long")
-    parser.add_argument("--only", metavar="PARTS", help="of latency,throughput,streams,memory,peers")
+    parser.add_argument("--only", metavar="PARTS", help="of latency,throughput,streams,gone,memory,peers")
     options = parser.parse_args()
-    parts = options.only.split(",") if options.only else ["latency", "throughput", "streams", "memory"]
+    parts = (
+        options.only.split(",") if options.only else ["latency", "throughput", "streams", "gone", "memory"]
+    )
     if not options.only and not options.no_peers:
         parts.append("peers")
     with prepared() as bench:
@@ -69,6 +72,8 @@ def measure(bench: Bench, parts: list[str], *, quick: bool) -> list[Figure]:
         figures += throughput(bench, addresses, max(2, scale // 2), 1 if quick else 2)
     if "streams" in parts:
         figures += streams(bench, addresses, max(1, scale // 3))
+    if "gone" in parts:
+        figures += gone(bench, 3 * scale)
     if "memory" in parts:
         figures += memory(process, cold)
     if "peers" in parts:

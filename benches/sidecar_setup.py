@@ -78,8 +78,10 @@ class Bench:
         process = self.spawn(command, core, stdout=subprocess.PIPE)
         return read_line(process)
 
-    def sidecar(self, *arguments: str, graph: bool = True) -> tuple[str, subprocess.Popen[str]]:
-        """Start a sidecar of its own store."""
+    def sidecar(
+        self, *arguments: str, graph: bool = True, upstream: str | None = None
+    ) -> tuple[str, subprocess.Popen[str]]:
+        """Start a sidecar of its own store, before the bench's upstream or another one."""
         home = tempfile.mkdtemp(dir=self.folder)
         command = [
             sys.executable,
@@ -87,7 +89,7 @@ class Bench:
             "zlrs",
             "proxy",
             "--upstream",
-            f"http://{self.upstream}",
+            f"http://{upstream or self.upstream}",
             "--port",
             "0",
         ]

@@ -166,11 +166,13 @@ class Call:
                 pass
         except (UpstreamError, Refusal):
             self.fail()
-        except asyncio.CancelledError:
-            self.leave()
-            raise
         else:
             self.finish()
+
+    def carried(self, task: asyncio.Task[None]) -> None:
+        """`carry` is done. Cancelled before its first step it has run nothing, so the end is made here."""
+        if task.cancelled():
+            self.leave()
 
     def _connection_lost(self, closed: asyncio.Future[None]) -> None:
         """Wake the reader. After chunks that are not well framed the library closes and tells nobody."""

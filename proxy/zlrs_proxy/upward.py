@@ -161,7 +161,7 @@ class Upward:
     def _client_gone(self, call: Call, flight: Flight | None) -> None:
         self._metrics.clients_gone.add()
         if flight is not None and flight.followers and not call.is_whole():
-            flight.carrier = self._background.spawn(call.carry())
+            flight.carrier = self._carry(call)
         else:
             call.leave()
 
@@ -172,7 +172,7 @@ class Upward:
             if self._flights.join(key) is None and self._fills < self._settings.fill_limit:
                 self._fills += 1
                 call = self._call(exchange, body, key, self._flights.lead(key))
-                self._background.spawn(call.carry()).add_done_callback(self._filled)
+                self._carry(call).add_done_callback(self._filled)
             if self._flights.join(key) is not None:
                 exchange.verdict = exchange.verdict._replace(
                     kind="fill", header="fill" + exchange.verdict.header.removeprefix("miss")
@@ -192,7 +192,12 @@ class Upward:
         self._rechecks += 1
         self._metrics.rechecks.add("made")
         call = self._call(exchange, body, None, None)
-        self._background.spawn(call.carry()).add_done_callback(self._rechecked)
+        self._carry(call).add_done_callback(self._rechecked)
+
+    def _carry(self, call: Call) -> asyncio.Task[None]:
+        task = self._background.spawn(call.carry())
+        task.add_done_callback(call.carried)
+        return task
 
     def _rechecked(self, _task: asyncio.Task[None]) -> None:
         self._rechecks -= 1

@@ -145,6 +145,28 @@ async def test_call_is_closed_when_the_last_who_waits_has_gone(start_sidecar, up
     assert len(upstream.calls) == 1
 
 
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
+async def test_call_is_closed_when_all_go_in_one_moment(start_sidecar, upstream, path) -> None:
+    sidecar = await start_sidecar(graph=MemoryGraph())
+    body = json.dumps(message() if path == "/v1/messages" else chat()).encode()
+    for _ in range(5):
+        upstream.calls.clear()
+        upstream.replies.append(Reply(first_delay_s=30))
+        async with raw_connection(sidecar.port) as (_, leader), raw_connection(sidecar.port) as (_, follower):
+            leader.write(post_head(len(body), path) + body)
+            seen = await upstream.called()
+            follower.write(post_head(len(body), path) + body)
+            await eventually(lambda: sidecar.sidecar.metrics.in_flight == 2)
+            await asyncio.sleep(0.02)
+            leader.transport.abort()
+            follower.transport.abort()
+        await gone(seen)
+        await sidecar.quiet()
+    # The next one that asks the same waits for nobody.
+    upstream.default = messages_reply
+    assert (await sidecar.ask(path, json.loads(body))).decision == "miss"
+
+
 async def test_a_lost_leader_is_followed_by_one_other(start_sidecar, upstream) -> None:
     sidecar = await start_sidecar(graph=MemoryGraph())
     upstream.replies.append(
