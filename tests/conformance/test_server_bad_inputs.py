@@ -120,6 +120,7 @@ async def test_messages_bodies(served: Served, change: dict[str, object], param:
         ({"n": 1000}, "n"),
         ({"logprobs": True}, "logprobs"),
         ({"top_logprobs": 5}, "logprobs"),
+        ({"logprobs": True, "top_logprobs": 1 << 40}, "logprobs"),
         ({"frequency_penalty": 0.5}, "frequency_penalty"),
         ({"presence_penalty": -1}, "presence_penalty"),
         ({"temperature": 2.1}, "temperature"),
