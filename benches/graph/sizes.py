@@ -70,7 +70,9 @@ def latency(folder: Path, entries: int) -> tuple[list[Figure], int, int]:
         other = [ask._replace(text=ask.text.removesuffix("?")) for ask in asks]
         new = [ask._replace(text=ask.text.replace("order", "parcel")) for ask in asks]
         measured = (
-            ("same, hit", _times(graph, asks, now_ms + 10, "hit"), (50, 200)),
+            # Read from disk and its signature checked, as every answer is once; from then on from memory.
+            ("same, hit, first since opening", _times(graph, asks, now_ms + 10, "hit"), (50, 200)),
+            ("same, hit, again", _times(graph, asks, now_ms + 15, "hit"), (50, 200)),
             ("canonical, compared", _times(graph, other, now_ms + 20, "miss"), (150, None)),
             ("nothing known", _times(graph, new, now_ms + 30, "miss"), (None, None)),
         )
