@@ -29,15 +29,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
-from msgspec import Meta
 
 from zlrs import _core
 from zlrs.errors import ConfigurationError, from_core
 from zlrs.factors import configured as configured_factors
 from zlrs.graph_files import GraphFiles, StoredEntry, VerifyReport, repeat
+from zlrs.graph_settings import GraphSettings, RemoteStore
 from zlrs.graph_types import Decision, Graph, PlainAnswer, Pool, PoolClass, PoolEvidence, PoolProgress
 from zlrs.judge import configured as configured_judge
 
@@ -65,6 +65,7 @@ __all__ = [
     "PoolEvidence",
     "PoolProgress",
     "PurgeBy",
+    "RemoteStore",
     "StoredEntry",
     "VerifyReport",
     "default_directory",
@@ -74,78 +75,6 @@ __all__ = [
 
 MEMORY = "memory"
 """The path that means no path: everything stays in this process."""
-
-_MIB = 1 << 20
-_DAY_S = 86_400
-
-
-class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of a decision graph. The native core checks the ranges again."""
-
-    same: Annotated[bool, Meta(description="whether the *same* route serves and stores")] = True
-    ttl_s: Annotated[int, Meta(ge=1, le=30 * _DAY_S, description="how long an answer is served")] = _DAY_S
-    max_answer_bytes: Annotated[int, Meta(ge=1, le=64 * _MIB, description="largest answer stored")] = _MIB
-    max_ask_chars: Annotated[int, Meta(ge=1, le=10_000_000, description="longest ask looked up")] = 200_000
-    temperature_limit: Annotated[float, Meta(ge=0, le=0.1, description="highest eligible temperature")] = 0.1
-    absent_temperature: Annotated[
-        Literal["not_eligible", "eligible"],
-        Meta(description="an absent temperature means 1.0 in both protocols"),
-    ] = "not_eligible"
-    credential_check: Annotated[
-        bool,
-        Meta(description="a hit needs a credential the upstream accepted lately; off for the engine itself"),
-    ] = True
-    credential_window_s: Annotated[int, Meta(ge=1, le=_DAY_S, description="how lately")] = 900
-    max_entries: Annotated[int, Meta(ge=1, le=100_000_000, description="entries kept")] = 1_000_000
-    max_bytes: Annotated[int, Meta(ge=_MIB, le=1 << 50, description="bytes kept")] = 1024 * _MIB
-    body_cache_bytes: Annotated[int, Meta(ge=0, le=1 << 50, description="answers kept in memory")] = 32 * _MIB
-    read_deadline_ms: Annotated[int, Meta(ge=1, le=1000, description="longest lookup; past it a miss")] = 5
-    audit: Annotated[bool, Meta(description="write decisions to the audit log beside the store")] = True
-    canonical: Annotated[
-        Literal["off", "shadow", "bounded"],
-        Meta(description="other wordings by the canonical rules: not used, compared, or served once proven"),
-    ] = "shadow"
-    built_in_patterns: Annotated[
-        bool, Meta(description="orders, invoices, tickets, phones, … are values of a form")
-    ] = True
-    edge: Annotated[
-        Literal["off", "shadow", "bounded"],
-        Meta(
-            description="forms that look alike: not used, compared, or served once edge and class are proven"
-        ),
-    ] = "off"
-    max_forms: Annotated[int, Meta(ge=1, le=10_000_000, description="forms remembered for it")] = 200_000
-    preset: Annotated[
-        Literal["strict", "standard", "trial"],
-        Meta(description="wrong answers per hit that are accepted: 0.1 %, 0.5 %, 1 %"),
-    ] = "strict"
-    recheck: Annotated[bool, Meta(description="ask again for served answers; off for the engine itself")] = (
-        True
-    )
-    recheck_least_age_s: Annotated[
-        int, Meta(ge=0, le=_DAY_S, description="youngest answer that is asked for again")
-    ] = 60
-    recheck_every_s: Annotated[
-        int, Meta(ge=1, le=3600, description="longest an answer is served without being asked for again")
-    ] = 3600
-
-
-class RemoteStore(msgspec.Struct, frozen=True, kw_only=True):
-    """A Redis or Valkey that several machines share, behind the store of each."""
-
-    addresses: list[str]
-    """`redis://HOST:PORT/`, without a password; of a Cluster, some of its nodes."""
-    is_cluster: bool = False
-    deadline_ms: int = 25
-    """Longest a lookup there may take; past it a miss."""
-    prefix: str = "zlrs"
-    """Begins every name there."""
-    username: str | None = None
-    password: str | None = None
-
-    def __repr__(self) -> str:
-        return f"RemoteStore({self.addresses}, is_cluster={self.is_cluster})"
-
 
 PurgeBy = Literal[
     "all", "tenant", "scope", "node", "entry", "model", "entity", "factor", "written_before", "expired"
@@ -226,6 +155,9 @@ class DecisionGraph:
             canonical=section.canonical,
             edge=section.edge,
             preset=section.preset,
+            built_in_patterns=section.built_in_patterns,
+            patterns=section.patterns,
+            patterns_off=section.patterns_off,
         )
         remote = None
         if section.remote:

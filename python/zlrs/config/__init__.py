@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from zlrs.config.errors import ConfigError
+from zlrs.config.graph import FactorSettings, GraphSettings
 from zlrs.config.load import Loaded, load
-from zlrs.config.model import (
+from zlrs.config.model import Config, EngineSettings, HeaderSettings, ServerSettings, SessionSettings
+from zlrs.config.proxy import (
     CaptureSettings,
-    Config,
-    EngineSettings,
-    FactorSettings,
-    GraphSettings,
-    HeaderSettings,
     PriceSettings,
     ProxySettings,
     RewriteSettings,
     RuleSettings,
-    ServerSettings,
-    SessionSettings,
     UpstreamSettings,
 )
 from zlrs.config.schema import schema

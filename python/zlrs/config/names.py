@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from zlrs.config.model import Config, FactorSettings, PriceSettings, RuleSettings, Section, UpstreamSettings
+from zlrs.config.graph import FactorSettings
+from zlrs.config.model import Config
+from zlrs.config.proxy import PriceSettings, RuleSettings, UpstreamSettings
+from zlrs.config.section import Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

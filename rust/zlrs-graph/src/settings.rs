@@ -1,6 +1,9 @@
 //! The graph's settings: one strict JSON object, unknown keys refused, every range checked.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use zlrs_text::{DomainPattern, Extractor, TextError};
 
 use crate::{Mode, Preset};
 
@@ -16,6 +19,9 @@ pub enum SettingsError {
     /// Not the JSON object that is expected: syntax, an unknown key, a value of another type.
     #[error("graph settings: {0}; correct the key or its value")]
     Shape(#[from] serde_json::Error),
+    /// A pattern that cannot be used.
+    #[error("graph settings: {0}")]
+    Pattern(#[from] TextError),
     /// A value outside its range.
     #[error("graph settings: {name} is {given}, allowed is {allowed}")]
     Range {
@@ -75,6 +81,10 @@ pub struct Settings {
     pub canonical: Mode,
     /// Whether the built-in patterns of business identifiers (orders, invoices, tickets, phones, …) are values of a form.
     pub built_in_patterns: bool,
+    /// Further patterns, by name: regular expressions whose group `id`, or whole match, is a value of a form.
+    pub patterns: BTreeMap<String, String>,
+    /// Names of patterns, built in or of `patterns`, that are not looked for.
+    pub patterns_off: Vec<String>,
     /// Whether forms that look alike are compared, or served where their edge is open and their bound holds. Needs
     /// `canonical` in shadow at least, whose entries it looks at.
     pub edge: Mode,
@@ -109,6 +119,8 @@ impl Default for Settings {
             audit: true,
             canonical: Mode::Shadow,
             built_in_patterns: true,
+            patterns: BTreeMap::new(),
+            patterns_off: Vec::new(),
             edge: Mode::Off,
             max_forms: 200_000,
             preset: Preset::Strict,
@@ -130,7 +142,19 @@ impl Settings {
         Ok(settings)
     }
 
+    /// What finds the values of a form.
+    ///
+    /// # Errors
+    /// [`SettingsError::Pattern`].
+    pub fn extractor(&self) -> Result<Extractor, SettingsError> {
+        let patterns = self.patterns.iter().map(|(name, source)| DomainPattern::new(name, source));
+        let extractor = Extractor::new(patterns.collect::<Result<_, _>>()?)?;
+        let extractor = if self.built_in_patterns { extractor } else { extractor.without_built_in() };
+        Ok(extractor.without(&self.patterns_off)?)
+    }
+
     fn check(&self) -> Result<(), SettingsError> {
+        self.extractor()?;
         let whole = [
             ("ttl_s", self.ttl_s, 1, 30 * DAY_S),
             ("max_answer_bytes", self.max_answer_bytes, 1, 64 * MIB),

@@ -85,6 +85,9 @@ pub enum StoreError {
         /// What the system said.
         source: io::Error,
     },
+    /// The settings name patterns that cannot be used.
+    #[error(transparent)]
+    Settings(#[from] zlrs_graph::SettingsError),
     /// The system gave no random bytes.
     #[error("no random bytes from the system: {0}")]
     Random(String),

@@ -43,6 +43,12 @@ pub enum TextError {
         /// How many were given.
         given: usize,
     },
+    /// A pattern is switched off that does not exist.
+    #[error("no pattern is called {name:?}; there are the configured ones and {}", crate::atoms::BUILT_IN_PATTERNS.join(", "))]
+    PatternUnknown {
+        /// The name, cut at 40 characters.
+        name: String,
+    },
     /// Two patterns of one name.
     #[error("the pattern name {name} is given twice or belongs to a built-in pattern: choose another one")]
     PatternTwice {

@@ -201,6 +201,48 @@ fn configured_patterns_come_before_the_built_in_ones_and_have_limits() {
     assert!(matches!(Extractor::new(many), Err(TextError::TooManyPatterns { given: 65 })));
 }
 
+#[test]
+fn patterns_are_switched_off_by_name_configured_or_built_in() {
+    let policy = || DomainPattern::new("policy", r"\bP-\d{4}\b").unwrap();
+    let text = "policy P-1234 of order #P-9999, ticket #4711";
+    let found = |extractor: &Extractor| -> Vec<String> {
+        let ids = extractor.slots(text).into_iter().filter_map(|atom| match atom.value {
+            Value::Id { pattern, value } => Some(format!("{pattern} {value}")),
+            _ => None,
+        });
+        ids.collect()
+    };
+    let all = || Extractor::new(vec![policy()]).unwrap();
+    let without = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        all().without(&names)
+    };
+    assert_eq!(found(&all()), ["policy P-1234", "policy P-9999", "ticket 4711"]);
+    assert_eq!(found(&without(&["policy"]).unwrap()), ["order P-9999", "ticket 4711"]);
+    assert_eq!(found(&without(&["ticket"]).unwrap()), ["policy P-1234", "policy P-9999"]);
+    assert_eq!(found(&without(&["policy", "order", "ticket"]).unwrap()), Vec::<String>::new());
+    assert_eq!(found(&all().without_built_in()), ["policy P-1234", "policy P-9999"]);
+    let unknown = without(&["polizy"]).unwrap_err();
+    assert!(
+        unknown.to_string().contains("\"polizy\"") && unknown.to_string().contains("flight"),
+        "{unknown}"
+    );
+    // What tells sets of patterns apart, so that evidence of one does not speak for another.
+    let ids = [
+        Extractor::default().patterns_id(),
+        all().patterns_id(),
+        all().without_built_in().patterns_id(),
+        without(&["order"]).unwrap().patterns_id(),
+        Extractor::default().without(&["order".to_owned()]).unwrap().patterns_id(),
+        Extractor::new(vec![DomainPattern::new("policy", r"\bP-\d{5}\b").unwrap()]).unwrap().patterns_id(),
+    ];
+    assert!(ids[0].is_empty());
+    for (at, one) in ids.iter().enumerate() {
+        assert!(ids[..at].iter().all(|other| other != one), "{at}");
+    }
+    assert_eq!(without(&["policy"]).unwrap().patterns_id(), ids[0]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2048, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use zlrs_graph::{Agreement, Route};
+use zlrs_graph::{Agreement, Digest, Route};
 
 use super::compare::{FALSE_AGREE, agree_by_rules};
 use super::{Decision, Graph, record};
@@ -99,6 +99,10 @@ impl Graph {
             means.extend_from_slice(self.network_name.as_bytes());
         }
         means.extend(self.judge_name().into_bytes());
+        let patterns = self.extractor.patterns_id();
+        if !patterns.is_empty() {
+            means.extend_from_slice(Digest::of(&patterns).as_bytes());
+        }
         means
     }
 

@@ -8,6 +8,7 @@ mod edge;
 mod envelope;
 mod forms;
 mod judge;
+mod learning;
 mod plain;
 mod recheck;
 mod rechecks;
@@ -118,7 +119,8 @@ impl Graph {
     /// reason [`Graph::state`] and the notices tell.
     ///
     /// # Errors
-    /// [`StoreError::Random`] only.
+    /// [`StoreError::Random`], and [`StoreError::Settings`] for settings that were not read by
+    /// [`Settings::from_json`].
     pub fn open(directory: Option<&Path>, settings: Settings, now_ms: u64) -> Result<Self, StoreError> {
         Self::open_behind(directory, settings, now_ms, None)
     }
@@ -134,6 +136,7 @@ impl Graph {
         behind: Option<Behind<'_>>,
     ) -> Result<Self, StoreError> {
         let notices = Notices::default();
+        let extractor = settings.extractor()?;
         let opened = match directory {
             Some(path) => open_directory(path, &settings, &notices, now_ms),
             None => Ok(Parts {
@@ -178,11 +181,7 @@ impl Graph {
             evidence_key: secrets.derived("evidence"),
             draw_key: secrets.derived("draw"),
             tag_key: secrets.derived("tag"),
-            extractor: if settings.built_in_patterns {
-                Extractor::default()
-            } else {
-                Extractor::without_patterns()
-            },
+            extractor,
             evidence,
             rechecks: Rechecks::new(&settings),
             settings,

@@ -58,6 +58,11 @@ impl DomainPattern {
         &self.name
     }
 
+    /// The regular expression as it was given.
+    pub(crate) fn source(&self) -> &str {
+        self.regex.as_str()
+    }
+
     fn find(&self, text: &str, out: &mut Vec<(Range<usize>, String, String)>) {
         for captures in self.regex.captures_iter(text) {
             if let Some(id) = captures.name("id").or_else(|| captures.get(0)).filter(|id| !id.is_empty()) {

@@ -36,13 +36,14 @@ static URL: LazyLock<Option<Regex>> = LazyLock::new(|| {
 #[derive(Clone, Debug)]
 pub struct Extractor {
     patterns: Vec<DomainPattern>,
-    has_built_in: bool,
+    /// The built-in ones that are looked for.
+    built_in: Vec<&'static str>,
 }
 
 impl Default for Extractor {
     /// With the built-in domain patterns.
     fn default() -> Extractor {
-        Extractor { patterns: Vec::new(), has_built_in: true }
+        Extractor { patterns: Vec::new(), built_in: BUILT_IN_PATTERNS.to_vec() }
     }
 }
 
@@ -61,13 +62,51 @@ impl Extractor {
                 return Err(TextError::PatternTwice { name: pattern.name().to_owned() });
             }
         }
-        Ok(Extractor { patterns, has_built_in: true })
+        Ok(Extractor { patterns, ..Extractor::default() })
     }
 
     /// Without any domain pattern.
     #[must_use]
     pub fn without_patterns() -> Extractor {
-        Extractor { patterns: Vec::new(), has_built_in: false }
+        Extractor { patterns: Vec::new(), built_in: Vec::new() }
+    }
+
+    /// Without the built-in patterns; the configured ones stay.
+    #[must_use]
+    pub fn without_built_in(self) -> Extractor {
+        Extractor { built_in: Vec::new(), ..self }
+    }
+
+    /// Without the patterns of these names, configured or built in.
+    ///
+    /// # Errors
+    /// A name that no pattern has.
+    pub fn without(mut self, names: &[String]) -> Result<Extractor, TextError> {
+        for name in names {
+            let is_known = BUILT_IN_PATTERNS.contains(&name.as_str())
+                || self.patterns.iter().any(|pattern| pattern.name() == name);
+            if !is_known {
+                return Err(TextError::PatternUnknown { name: name.chars().take(40).collect() });
+            }
+        }
+        self.patterns.retain(|pattern| !names.iter().any(|name| name == pattern.name()));
+        self.built_in.retain(|built_in| !names.iter().any(|name| name == built_in));
+        Ok(self)
+    }
+
+    /// Bytes that are equal for two extractors with the same patterns, and for no others; empty for the default.
+    #[must_use]
+    pub fn patterns_id(&self) -> Vec<u8> {
+        let mut id = Vec::new();
+        if self.patterns.is_empty() && self.built_in.len() == BUILT_IN_PATTERNS.len() {
+            return id;
+        }
+        let configured = self.patterns.iter().flat_map(|pattern| [pattern.name(), pattern.source()]);
+        for part in configured.chain(["built in"]).chain(self.built_in.iter().copied()) {
+            id.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            id.extend_from_slice(part.as_bytes());
+        }
+        id
     }
 
     /// The values of `text` that a form leaves out, in order, without overlap. Linear in the length of the text.
@@ -84,12 +123,13 @@ impl Extractor {
         taken.add_all(domain::configured(text, &self.patterns).into_iter().map(id));
         let has_numbers =
             text.chars().any(|character| character.is_ascii_digit() || crate::script::is_han(character));
-        if self.has_built_in {
+        if !self.built_in.is_empty() {
             // A date has the shape of some identifiers and is none.
             let dates: Vec<_> = if has_numbers { calendar::dates(text) } else { Vec::new() };
             let is_date = |range: &Range<usize>| dates.iter().any(|(date, _)| date == range);
-            let ids = domain::built_in(text);
-            taken.add_all(ids.into_iter().filter(|(range, ..)| !is_date(range)).map(id));
+            let ids = domain::built_in(text).into_iter();
+            let ids = ids.filter(|(_, name, _)| self.built_in.contains(&name.as_str()));
+            taken.add_all(ids.filter(|(range, ..)| !is_date(range)).map(id));
         }
         taken.add_all(calendar::dates(text).into_iter().map(|(range, date)| (range, Value::Date(date))));
         taken.add_all(calendar::times(text).into_iter().map(|(range, time)| (range, Value::Time(time))));
