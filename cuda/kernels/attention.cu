@@ -19,194 +19,10 @@
 //
 // Keys lie as [dimension][position], so a warp takes the 64 positions of a tile, a lane two neighbours, for two
 // query heads at a time; K and V of a tile are read once for all queries of the part.
-#include "kv.cuh"
+#include "attention.cuh"
+#include "mixed.cuh"
 
 namespace zlrs {
-
-constexpr int TILE = 64;
-constexpr int SPLIT = 512;
-constexpr int ATTENTION_THREADS = 128;
-constexpr int ATTENTION_WARPS = ATTENTION_THREADS / WARP;
-/// Queries that share a load of keys, and of values.
-constexpr int KEY_QUERIES = 2;
-constexpr int VALUE_QUERIES = 4;
-
-/// The state of a block's queries in shared memory.
-struct AttentionState {
-    float* queries;     // [queries][dim], scaled
-    float* weights;     // [queries][TILE]
-    float* values;      // [queries][dim] of the split
-    float* total;       // [queries][dim] of the splits before
-    float* max;         // [queries]
-    float* sum;
-    float* correction;
-    float* total_max;
-    float* total_sum;
-    int* begin;         // [queries] first visible position
-    int* end;           // [queries] one past the own position
-};
-
-__device__ __forceinline__ AttentionState attention_state(float* memory, int queries, int dim) {
-    AttentionState state;
-    state.queries = memory;
-    state.values = state.queries + queries * dim;
-    state.total = state.values + queries * dim;
-    state.weights = state.total + queries * dim;
-    state.max = state.weights + queries * TILE;
-    state.sum = state.max + queries;
-    state.correction = state.sum + queries;
-    state.total_max = state.correction + queries;
-    state.total_sum = state.total_max + queries;
-    state.begin = reinterpret_cast<int*>(state.total_sum + queries);
-    state.end = state.begin + queries;
-    return state;
-}
-
-/// Two f16 in a word as f32.
-__device__ __forceinline__ float2 halves_of(uint32_t pair) {
-    return {half_to_float(static_cast<uint16_t>(pair)), half_to_float(static_cast<uint16_t>(pair >> 16))};
-}
-
-/// The visible positions of query `q` among those of the tile at `start`.
-__device__ __forceinline__ int2 seen(const AttentionState& state, int q, int start) {
-    const int begin = max(state.begin[q], start);
-    return {begin, max(begin, min(state.end[q], start + TILE))};
-}
-
-/// Scores of a tile: negative infinity where a query does not see.
-__device__ __forceinline__ void tile_scores(
-    const AttentionState& state, const KvPlace& place, const int* blocks, const float* slopes, int2 all, int start,
-    int queries, int heads, int kv_head
-) {
-    const int thread = static_cast<int>(threadIdx.x);
-    const int position = start + thread % WARP * 2;
-    const bool inside = position < all.y && position + 1 >= all.x;
-    const int block = inside ? blocks[position / BLOCK_TOKENS] : 0;
-    const uint32_t* keys = reinterpret_cast<const uint32_t*>(keys_of(place, block, kv_head)) +
-                           position % BLOCK_TOKENS / 2;
-    for (int first = thread / WARP * KEY_QUERIES; first < queries; first += ATTENTION_WARPS * KEY_QUERIES) {
-        float2 scores[KEY_QUERIES] = {};
-        if (inside) {
-            for (int d = 0; d < place.head_dim; ++d) {
-                const float2 key = halves_of(keys[d * (BLOCK_TOKENS / 2)]);
-#pragma unroll
-                for (int q = 0; q < KEY_QUERIES; ++q) {
-                    const float query = state.queries[min(first + q, queries - 1) * place.head_dim + d];
-                    scores[q].x = __fmaf_rn(query, key.x, scores[q].x);
-                    scores[q].y = __fmaf_rn(query, key.y, scores[q].y);
-                }
-            }
-        }
-#pragma unroll
-        for (int q = 0; q < KEY_QUERIES; ++q) {
-            const int query = first + q;
-            if (query < queries) {
-                const int2 range = seen(state, query, start);
-                if (slopes != nullptr) {
-                    const float slope = slopes[query % heads];
-                    const int own = state.end[query] - 1;
-                    scores[q].x = __fmaf_rn(slope, static_cast<float>(position - own), scores[q].x);
-                    scores[q].y = __fmaf_rn(slope, static_cast<float>(position + 1 - own), scores[q].y);
-                }
-                const float nothing = __uint_as_float(0xff800000U);
-                float* weights = state.weights + query * TILE + (position - start);
-                weights[0] = position >= range.x && position < range.y ? scores[q].x : nothing;
-                weights[1] = position + 1 >= range.x && position + 1 < range.y ? scores[q].y : nothing;
-            }
-        }
-    }
-}
-
-/// Scores become weights; maximum, sum and correction follow. Half a warp takes a query.
-__device__ __forceinline__ void tile_weights(const AttentionState& state, int start, int queries) {
-    const int thread = static_cast<int>(threadIdx.x);
-    const int lane = thread % SUM_LANES;
-    constexpr int AT_ONCE = ATTENTION_THREADS / SUM_LANES;
-    for (int first = 0; first < queries; first += AT_ONCE) {
-        const int wanted = first + thread / SUM_LANES;
-        const int query = min(wanted, queries - 1);
-        const int2 range = seen(state, query, start);
-        float* weights = state.weights + query * TILE;
-        float scores[TILE / SUM_LANES];
-        const float before = state.max[query];
-        float largest = before;
-#pragma unroll
-        for (int i = 0; i < TILE / SUM_LANES; ++i) {
-            scores[i] = weights[i * SUM_LANES + lane];
-            largest = fmaxf(largest, scores[i]);
-        }
-        for (int lanes = SUM_LANES / 2; lanes > 0; lanes /= 2) {
-            largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, lanes));
-        }
-        float sum = 0.0F;
-#pragma unroll
-        for (int i = 0; i < TILE / SUM_LANES; ++i) {
-            scores[i] = exponential(__fsub_rn(scores[i], largest));
-            sum = __fadd_rn(sum, scores[i]);
-        }
-        sum = fold_lanes(sum);
-        // Two half-warps may stand at the last query: only the one that was meant to writes.
-        if (wanted < queries && range.x < range.y) {
-#pragma unroll
-            for (int i = 0; i < TILE / SUM_LANES; ++i) {
-                weights[i * SUM_LANES + lane] = scores[i];
-            }
-            if (lane == 0) {
-                const float correction = exponential(__fsub_rn(before, largest));
-                state.max[query] = largest;
-                state.correction[query] = correction;
-                state.sum[query] = __fmaf_rn(state.sum[query], correction, sum);
-            }
-        }
-    }
-}
-
-/// Values take the tile's: two dimensions of some queries a thread.
-__device__ __forceinline__ void tile_values(
-    const AttentionState& state, const KvPlace& place, const int* blocks, int2 all, int start, int queries,
-    int kv_head
-) {
-    const int pairs = place.head_dim / 2;
-    const int chunks = (queries + VALUE_QUERIES - 1) / VALUE_QUERIES;
-    for (int work = static_cast<int>(threadIdx.x); work < pairs * chunks; work += ATTENTION_THREADS) {
-        const int pair = work % pairs;
-        const int first = work / pairs * VALUE_QUERIES;
-        int2 ranges[VALUE_QUERIES];
-        float2 sums[VALUE_QUERIES];
-        bool alike = true;
-#pragma unroll
-        for (int q = 0; q < VALUE_QUERIES; ++q) {
-            const int query = min(first + q, queries - 1);
-            ranges[q] = seen(state, query, start);
-            alike = alike && ranges[q].x == all.x && ranges[q].y == all.y;
-            const float* values = state.values + query * place.head_dim + 2 * pair;
-            const float correction = ranges[q].x < ranges[q].y ? state.correction[query] : 1.0F;
-            sums[q] = {__fmul_rn(values[0], correction), __fmul_rn(values[1], correction)};
-        }
-        for (int position = all.x; position < all.y; ++position) {
-            const uint16_t* stored = values_of(place, blocks[position / BLOCK_TOKENS], kv_head) +
-                                     position % BLOCK_TOKENS * place.head_dim;
-            const float2 value = halves_of(reinterpret_cast<const uint32_t*>(stored)[pair]);
-#pragma unroll
-            for (int q = 0; q < VALUE_QUERIES; ++q) {
-                // What a query does not see is never read into its values, whatever it is.
-                if (alike || (position >= ranges[q].x && position < ranges[q].y)) {
-                    const float weight = state.weights[min(first + q, queries - 1) * TILE + position - start];
-                    sums[q].x = __fmaf_rn(weight, value.x, sums[q].x);
-                    sums[q].y = __fmaf_rn(weight, value.y, sums[q].y);
-                }
-            }
-        }
-#pragma unroll
-        for (int q = 0; q < VALUE_QUERIES; ++q) {
-            if (first + q < queries && ranges[q].x < ranges[q].y) {
-                float* values = state.values + (first + q) * place.head_dim + 2 * pair;
-                values[0] = sums[q].x;
-                values[1] = sums[q].y;
-            }
-        }
-    }
-}
 
 /// What both sides of a merge are multiplied with.
 struct MergeFactors {
@@ -220,24 +36,19 @@ __device__ __forceinline__ MergeFactors merge_factors(float max_before, float ma
     };
 }
 
-}  // namespace zlrs
-
-extern "C" __global__ void __launch_bounds__(128) attention(
-    const float* query, float* out, const uint16_t* arena, size_t block_len, size_t key_offset,
-    size_t value_offset, const int4* parts, const int* positions, const int* tables, const int* block_table,
-    const float* slopes, float* partials, int head_dim, int group, int window, int queries_limit, float scale
+template <class KV>
+__device__ __forceinline__ void attend(
+    const KV& kv, const float* query, float* out, const int4& part, const int* positions, const float* slopes,
+    float* partials, int group, int window, int queries_limit, float scale
 ) {
-    using namespace zlrs;
     const int thread = static_cast<int>(threadIdx.x);
     const int kv_head = static_cast<int>(blockIdx.y);
-    const int4 part = parts[blockIdx.z];
+    const int head_dim = kv.place.head_dim;
     const int first_row = part.x;
     const int rows = part.y;
     const int heads = part.w;
     const int queries = rows * heads;
     const int all_heads = static_cast<int>(gridDim.y) * group;
-    const KvPlace place = {arena, block_len, key_offset, value_offset, head_dim};
-    const int* blocks = block_table + tables[first_row];
     const float* part_slopes = slopes == nullptr ? nullptr : slopes + kv_head * group + part.z;
     const AttentionState state = attention_state(dynamic_shared<float>(), queries_limit, head_dim);
 
@@ -279,11 +90,11 @@ extern "C" __global__ void __launch_bounds__(128) attention(
         for (int start = split_begin / TILE * TILE; start < split_end; start += TILE) {
             const int2 all = {max(split_begin, start), min(split_end, start + TILE)};
             __syncthreads();
-            tile_scores(state, place, blocks, part_slopes, all, start, queries, heads, kv_head);
+            tile_scores(state, kv, part_slopes, all, start, queries, heads);
             __syncthreads();
             tile_weights(state, start, queries);
             __syncthreads();
-            tile_values(state, place, blocks, all, start, queries, kv_head);
+            tile_values(state, kv, all, start, queries);
         }
         __syncthreads();
         if (partials != nullptr) {
@@ -336,7 +147,45 @@ extern "C" __global__ void __launch_bounds__(128) attention(
         }
     }
 }
+
+}  // namespace zlrs
+
+extern "C" __global__ void __launch_bounds__(128) attention(
+    const float* query, float* out, const uint16_t* arena, size_t block_len, size_t key_offset,
+    size_t value_offset, const int4* parts, const int* positions, const int* tables, const int* block_table,
+    const float* slopes, float* partials, int head_dim, int group, int window, int queries_limit, float scale
+) {
+    using namespace zlrs;
+    const int4 part = parts[blockIdx.z];
+    const PlainKv kv = {
+        {arena, block_len, key_offset, value_offset, head_dim},
+        block_table + tables[part.x],
+        static_cast<int>(blockIdx.y),
+    };
+    attend(kv, query, out, part, positions, slopes, partials, group, window, queries_limit, scale);
+}
 ZLRS_KERNEL(attention)
+
+/// As attention, where blocks have forms of their own (mixed.cuh): forms is parallel to block_table, copies are the
+/// step's sealed copies of blocks that some of its rows still read as f16. head_dim a multiple of 8.
+extern "C" __global__ void __launch_bounds__(128) attention_mixed(
+    const float* query, float* out, const uint16_t* arena, size_t block_len, size_t key_offset,
+    size_t value_offset, const int4* parts, const int* positions, const int* tables, const int* block_table,
+    const float* slopes, float* partials, int head_dim, int group, int window, int queries_limit, float scale,
+    const int* forms, const uint16_t* copies
+) {
+    using namespace zlrs;
+    const int4 part = parts[blockIdx.z];
+    const MixedKv kv = {
+        {arena, block_len, key_offset, value_offset, head_dim},
+        copies_place(copies, static_cast<int>(gridDim.y), head_dim),
+        block_table + tables[part.x],
+        forms + tables[part.x],
+        static_cast<int>(blockIdx.y),
+    };
+    attend(kv, query, out, part, positions, slopes, partials, group, window, queries_limit, scale);
+}
+ZLRS_KERNEL(attention_mixed)
 
 /// Merges the splits of each query head in ascending order. partials as above with `splits` a head, out
 /// [rows][heads][head_dim]; a row has as many splits as its visible positions touch. grid (heads, rows), block 128.

@@ -19,6 +19,11 @@ struct KvPlace {
     int head_dim;
 };
 
+/// Two f16 in a word as f32.
+__device__ __forceinline__ float2 halves_of(uint32_t pair) {
+    return {half_to_float(static_cast<uint16_t>(pair)), half_to_float(static_cast<uint16_t>(pair >> 16))};
+}
+
 /// Keys of a KV head in a block, [dimension][position].
 __device__ __forceinline__ const uint16_t* keys_of(const KvPlace& place, int block, int kv_head) {
     return place.arena + static_cast<size_t>(block) * place.block_len + place.key_offset +

@@ -14,6 +14,7 @@
 #include "../kernels/quantise.cu"
 #include "../kernels/rope.cu"
 #include "../kernels/rows.cu"
+#include "../kernels/seal_kv.cu"
 #include "../kernels/store_kv.cu"
 
 extern "C" {

@@ -25,7 +25,7 @@ const STAGING_BYTES: usize = 1 << 20;
 const MAX_ARGUMENTS: usize = 24;
 
 /// The kernels, compiled by `scripts/compile_ptx.py` from `cuda/kernels`.
-const MODULES: [&[u8]; 10] = [
+const MODULES: [&[u8]; 11] = [
     include_bytes!("../../../cuda/ptx/attention.ptx"),
     include_bytes!("../../../cuda/ptx/elementwise.ptx"),
     include_bytes!("../../../cuda/ptx/float_product.ptx"),
@@ -35,6 +35,7 @@ const MODULES: [&[u8]; 10] = [
     include_bytes!("../../../cuda/ptx/quantise.ptx"),
     include_bytes!("../../../cuda/ptx/rope.ptx"),
     include_bytes!("../../../cuda/ptx/rows.ptx"),
+    include_bytes!("../../../cuda/ptx/seal_kv.ptx"),
     include_bytes!("../../../cuda/ptx/store_kv.ptx"),
 ];
 

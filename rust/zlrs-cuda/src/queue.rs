@@ -3,6 +3,7 @@
 //! Everything here trusts its caller to give addresses with the memory that the kernels' headers ask for; the
 //! backend sizes its buffers by the same shapes.
 
+use zlrs_engine::kv::BLOCK_TOKENS;
 use zlrs_kernels::TensorType;
 use zlrs_model::decoder::Activation;
 
@@ -60,10 +61,21 @@ pub(crate) struct Parts {
     pub partials: Address,
 }
 
+/// Forms of blocks that are not all f16: beside the block table, and the step's sealed copies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mixed {
+    pub forms: Address,
+    pub copies: Address,
+}
+
 /// One layer's attention.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attend {
     pub place: KvPlace,
+    /// None where all blocks are f16.
+    pub mixed: Option<Mixed>,
+    /// A factor of the distance for each query head, added to scores; no memory for none.
+    pub slopes: Address,
     pub group: usize,
     pub window: usize,
     pub scale: f32,
@@ -224,6 +236,36 @@ impl<D: Device> Queue<D> {
         self.run("copy_blocks", [blocks, 1, 1], 256, 0, &[arena, Argument::Size(block_len as u64), from, to])
     }
 
+    /// Makes `count` f16 blocks of a layer codes: in their own place, or in `copies` as their forms say.
+    pub fn seal_blocks(
+        &mut self,
+        place: &KvPlace,
+        copies: Address,
+        [blocks, forms]: [Address; 2],
+        count: usize,
+    ) -> Result<(), CudaError> {
+        let [arena, copies, blocks, forms] = [place.arena, copies, blocks, forms].map(Argument::Address);
+        let [block_len, key_offset, value_offset] = place.sizes();
+        let head_dim = int(place.head_dim);
+        let arguments = [arena, block_len, key_offset, value_offset, copies, blocks, forms, head_dim];
+        let shared = 4 * place.head_dim * BLOCK_TOKENS;
+        self.run("seal_blocks", [place.kv_heads, count, 1], 128, shared, &arguments)
+    }
+
+    /// Makes `count` sealed blocks of a layer f16 again.
+    pub fn open_blocks(
+        &mut self,
+        place: &KvPlace,
+        [blocks, forms]: [Address; 2],
+        count: usize,
+    ) -> Result<(), CudaError> {
+        let [arena, blocks, forms] = [place.arena, blocks, forms].map(Argument::Address);
+        let [block_len, key_offset, value_offset] = place.sizes();
+        let arguments = [arena, block_len, key_offset, value_offset, blocks, forms, int(place.head_dim)];
+        let shared = 4 * place.head_dim * BLOCK_TOKENS;
+        self.run("open_blocks", [place.kv_heads, count, 1], 128, shared, &arguments)
+    }
+
     /// Attention of `rows` rows, cut into parts.
     pub fn attention(
         &mut self,
@@ -242,6 +284,10 @@ impl<D: Device> Queue<D> {
         let apart = parts.splits > 1;
         let partials = Argument::Address(if apart { parts.partials } else { Address::default() });
         let (head_dim, window) = (int(place.head_dim), int(attend.window));
+        let [forms, copies] = attend
+            .mixed
+            .map_or([Address::default(); 2], |mixed| [mixed.forms, mixed.copies])
+            .map(Argument::Address);
         let arguments = [
             query,
             out_argument,
@@ -253,16 +299,24 @@ impl<D: Device> Queue<D> {
             positions,
             tables,
             blocks,
-            Argument::Address(Address::default()),
+            Argument::Address(attend.slopes),
             partials,
             head_dim,
             int(attend.group),
             window,
             int(parts.queries),
             Argument::Float(attend.scale),
+            forms,
+            copies,
         ];
         let shared = attention_shared_bytes(parts.queries, place.head_dim);
-        self.run("attention", [parts.splits, place.kv_heads, parts.count], 128, shared, &arguments)?;
+        let grid = [parts.splits, place.kv_heads, parts.count];
+        if attend.mixed.is_some() {
+            self.run("attention_mixed", grid, 128, shared, &arguments)?;
+        } else {
+            let plain = &arguments[..arguments.len() - 2];
+            self.run("attention", grid, 128, shared, plain)?;
+        }
         if apart {
             let arguments = [partials, positions, out_argument, head_dim, window, int(parts.splits)];
             let heads = place.kv_heads * attend.group;

@@ -190,7 +190,8 @@ impl<D: Device> Test<D> {
             kv_heads: 1,
             head_dim: HEAD_DIM,
         };
-        let attend = Attend { place, group: GROUP, window: 0, scale };
+        let slopes = Address::default();
+        let attend = Attend { place, mixed: None, slopes, group: GROUP, window: 0, scale };
         let group = GROUP as i32;
         let together = self.put_numbers(&[0, 2, 0, group])?;
         let alone = self.put_numbers(&[0, 1, 0, group, 1, 1, 0, group])?;

@@ -4,69 +4,15 @@
 
 mod support;
 
-use std::io::Write;
-
+use support::model::{BLOCKS, Model, Piece, plan};
 use support::{Host, Order, Random, assert_bits};
 use zlrs_cuda::{CudaBackend, CudaError, LoadError, self_test};
 use zlrs_engine::backend::{Backend, BackendError};
 use zlrs_engine::cpu::CpuBackend;
-use zlrs_engine::plan::{Plan, Row};
-use zlrs_kernels::{Isa, Pool, TensorType};
-use zlrs_model::decoder::{Architecture, Decoder};
-use zlrs_model::gguf::File;
-use zlrs_model::synthetic::{self, Settings, Types};
-use zlrs_model::weights::Weights;
-
-const CONTEXT: usize = 640;
-const BLOCKS: usize = 64;
-
-struct Model {
-    file: File,
-    decoder: Decoder,
-    _path: tempfile::TempPath,
-}
-
-impl Model {
-    fn new(settings: &Settings) -> Self {
-        let mut file = tempfile::Builder::new().suffix(".gguf").tempfile().unwrap();
-        file.write_all(&synthetic::model(settings)).unwrap();
-        let path = file.into_temp_path();
-        let file = File::open(&path).unwrap();
-        let decoder = Decoder::from_metadata(file.metadata(), &file).unwrap();
-        Self { file, decoder, _path: path }
-    }
-
-    fn cpu(&self) -> CpuBackend {
-        let pool = Pool::new(1).unwrap();
-        let isa = Isa::select().unwrap();
-        let weights = Weights::load(&self.decoder, &self.file, isa, &pool, &|_, _| {}).unwrap();
-        CpuBackend::new(self.decoder.clone(), weights, isa, pool, CONTEXT, BLOCKS).unwrap()
-    }
-
-    fn cuda(&self, host: Host) -> Result<CudaBackend<Host>, LoadError> {
-        CudaBackend::new(host, self.decoder.clone(), &self.file, CONTEXT, BLOCKS, &|_, _| {})
-    }
-}
-
-/// Rows of a sequence: its blocks, the first position, how many rows, whether all want logits or the last.
-struct Piece<'a> {
-    blocks: &'a [u32],
-    first: u32,
-    rows: u32,
-    all: bool,
-}
-
-fn plan(pieces: &[Piece<'_>], random: &mut Random) -> Plan {
-    let mut plan = Plan::default();
-    for piece in pieces {
-        let sequence = plan.add_sequence(piece.blocks);
-        for position in piece.first..piece.first + piece.rows {
-            let wants_logits = piece.all || position + 1 == piece.first + piece.rows;
-            plan.add_row(Row { token: (random.next() % 256) as u32, position, sequence, wants_logits });
-        }
-    }
-    plan
-}
+use zlrs_engine::plan::Plan;
+use zlrs_kernels::TensorType;
+use zlrs_model::decoder::Architecture;
+use zlrs_model::synthetic::{Settings, Types};
 
 fn check(cpu: &mut CpuBackend, cuda: &mut CudaBackend<Host>, plan: &Plan, what: &str) {
     let expected = cpu.step(plan, &|| false).unwrap().to_vec();

@@ -57,13 +57,29 @@ pub enum Blocks {
     All,
 }
 
-/// How keys and values are stored.
+/// How keys and values are stored of blocks that become complete in a step. A block keeps what it was given; one
+/// that is still being filled is f16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum KvPrecision {
     /// f16, rounded to nearest even: the reference.
     #[default]
     F16,
+    /// Codes of 8 bits, a scale and a minimum for each channel of keys and each 32 dimensions of a value.
+    Q8,
+    /// Codes of 4 bits, likewise.
+    Q4,
+}
+
+impl KvPrecision {
+    /// Its name in receipts and settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "f16",
+            Self::Q8 => "q8",
+            Self::Q4 => "q4",
+        }
+    }
 }
 
 /// Rows whose tokens are guesses to be verified by this step.

@@ -4,7 +4,8 @@ use zlrs_engine::plan::Plan;
 use zlrs_kernels::RopeLayout;
 
 use super::CudaBackend;
-use crate::queue::{Attend, RowPlaces};
+use super::tables::Changes;
+use crate::queue::{Attend, Mixed, RowPlaces};
 use crate::{Address, CudaError, Device};
 
 impl<D: Device> CudaBackend<D> {
@@ -58,8 +59,11 @@ impl<D: Device> CudaBackend<D> {
         let place = self.place(layer);
         self.queue.store_kv(key_out, value_out, &place, &all, rows)?;
 
+        let mixed = self.seal_copies(layer)?;
         let attend = Attend {
             place,
+            mixed,
+            slopes: Address::default(),
             group: part.heads / part.kv_heads,
             window: part.window.map_or(0, |window| window as usize),
             scale: part.scale,
@@ -69,6 +73,44 @@ impl<D: Device> CudaBackend<D> {
         self.products(attended, live, &[(output.matrix, output.bias, branch)])?;
         self.add_branch(post_norm, hidden, live)?;
         Ok((hidden, live))
+    }
+
+    /// Changes the forms of blocks for the step, in all layers at once: what is interrupted later leaves no block
+    /// half changed.
+    pub(super) fn change_forms(&mut self) -> Result<(), CudaError> {
+        let places = *self.tables.places();
+        for layer in 0..self.decoder.layers.len() {
+            if self.decoder.layers[layer].attention.is_none() {
+                continue;
+            }
+            let (place, edge) = (self.place(layer), usize::from(self.is_edge(layer)));
+            let lists = |changes: &Changes| ([changes.blocks, changes.forms[edge]], changes.count);
+            let (opened, count) = lists(&places.opened);
+            self.queue.open_blocks(&place, opened, count)?;
+            let (sealed, count) = lists(&places.sealed);
+            self.queue.seal_blocks(&place, Address::default(), sealed, count)?;
+        }
+        Ok(())
+    }
+
+    /// Seals copies of the blocks that the step completes and reads behind; what attention reads then.
+    fn seal_copies(&mut self, layer: usize) -> Result<Option<Mixed>, CudaError> {
+        let (places, edge) = (*self.tables.places(), usize::from(self.is_edge(layer)));
+        let (forms, copied) = (places.forms[edge], places.copied);
+        if forms == Address::default() {
+            return Ok(None);
+        }
+        let place = self.place(layer);
+        let lists = [copied.blocks, copied.forms[edge]];
+        self.queue.seal_blocks(&place, self.buffers.copies, lists, copied.count)?;
+        Ok(Some(Mixed { forms, copies: self.buffers.copies }))
+    }
+
+    /// Whether a layer is the first or the last with attention.
+    pub(super) fn is_edge(&self, layer: usize) -> bool {
+        let mut with =
+            (0..self.decoder.layers.len()).filter(|&index| self.decoder.layers[index].attention.is_some());
+        with.next() == Some(layer) || with.next_back() == Some(layer)
     }
 
     /// The norm of each head, where there is one, and its rotation.

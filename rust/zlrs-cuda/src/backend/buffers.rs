@@ -1,7 +1,9 @@
 //! Working memory of a step, made once for the largest step.
 
+use zlrs_engine::kv::BLOCK_TOKENS;
 use zlrs_model::decoder::{Attention, Decoder};
 
+use super::forms::MOST_COPIES;
 use crate::queue::Quantised;
 use crate::{Address, CudaError, Device};
 
@@ -25,6 +27,8 @@ pub(super) struct Buffers {
     pub up: Address,
     pub activated: Address,
     pub quantised: Quantised,
+    /// Sealed copies of blocks, of one layer at a time.
+    pub copies: Address,
     logits: Address,
     logits_len: usize,
 }
@@ -37,6 +41,7 @@ impl Buffers {
         let kv = attentions().map(Attention::kv_width).max().unwrap_or(0);
         let mlp = decoder.layers.iter().filter_map(|layer| layer.mlp.as_ref()).map(|mlp| mlp.width).max();
         let mlp = mlp.unwrap_or(0);
+        let copy_bytes = 2 * kv * BLOCK_TOKENS * size_of::<u16>();
         let widest = decoder.width.max(query).max(mlp);
         let mut rows_of = |width: usize| device.allocate((width * rows * size_of::<f32>()).max(1));
         Ok(Self {
@@ -58,6 +63,7 @@ impl Buffers {
                 scales: rows_of(widest.div_ceil(32))?,
                 sums: rows_of(widest.div_ceil(16))?,
             },
+            copies: device.allocate((copy_bytes * MOST_COPIES).max(1))?,
             logits: Address::default(),
             logits_len: 0,
         })

@@ -6,6 +6,8 @@
 mod attend;
 mod buffers;
 mod feed;
+mod forms;
+mod state;
 mod tables;
 
 use zlrs_engine::backend::{Backend, BackendError, Shape};
@@ -17,6 +19,7 @@ use zlrs_model::decoder::Decoder;
 use zlrs_model::source::TensorSource;
 
 use self::buffers::Buffers;
+use self::forms::Forms;
 use self::tables::Tables;
 use crate::queue::{KvPlace, Queue};
 use crate::weights::{LoadError, Matrix, Weights};
@@ -33,6 +36,7 @@ pub struct CudaBackend<D: Device> {
     arena: Address,
     buffers: Buffers,
     tables: Tables,
+    forms: Forms,
     logits: Vec<f32>,
     logits_bytes: Vec<u8>,
     shape: Shape,
@@ -89,6 +93,7 @@ impl<D: Device> CudaBackend<D> {
             arena,
             buffers,
             tables,
+            forms: Forms::new(blocks),
             logits,
             logits_bytes,
             shape,
@@ -106,10 +111,15 @@ impl<D: Device> CudaBackend<D> {
         let (Layers::All, Heads::All, Blocks::All) = (plan.layers, plan.heads, plan.blocks) else {
             return Err(BackendError::Plan { what: "this device computes whole layers only".to_owned() });
         };
-        let (KvPrecision::F16, Drafts::None | Drafts::Chain) = (plan.kv_precision, plan.drafts) else {
-            return Err(BackendError::Plan { what: "this device stores keys and values as f16".to_owned() });
+        let (Drafts::None | Drafts::Chain) = plan.drafts else {
+            return Err(BackendError::Plan {
+                what: "this device verifies chains of guesses only".to_owned(),
+            });
         };
         let refuse = |what: String| Err(BackendError::Plan { what });
+        if plan.kv_precision != KvPrecision::F16 && !self.can_seal() {
+            return refuse("keys and values of less than f16 need heads of a multiple of 8".to_owned());
+        }
         if plan.rows().len() > self.shape.max_rows {
             return refuse(format!("{} rows, at most {} fit", plan.rows().len(), self.shape.max_rows));
         }
@@ -146,6 +156,11 @@ impl<D: Device> CudaBackend<D> {
     fn block(&self, block: u32) -> Result<Address, KernelError> {
         self.block_exists(block)?;
         Ok(self.arena.offset(block as usize * self.shape.block_bytes))
+    }
+
+    /// Whether blocks can be stored in less than f16.
+    fn can_seal(&self) -> bool {
+        self.layout.layers.iter().all(|layer| layer.head_dim.is_multiple_of(8))
     }
 
     /// A layer's place in the arena; layers without attention have none.
@@ -223,12 +238,14 @@ impl<D: Device> Backend for CudaBackend<D> {
 
     fn step(&mut self, plan: &Plan, interrupt: &dyn Fn() -> bool) -> Result<&[f32], BackendError> {
         self.check(plan)?;
-        self.tables.fill(&mut self.queue.0, plan)?;
+        self.forms.prepare(plan);
+        self.tables.fill(&mut self.queue.0, plan, &self.forms)?;
         let places = *self.tables.places();
         for index in 0..plan.copies().len() {
             let (from, to) = (places.copies_from.offset(4 * index), places.copies_to.offset(4 * index));
             self.queue.copy_block(self.arena, self.layout.block_len, from, to)?;
         }
+        self.change_forms()?;
         let rows = plan.rows().len();
         let (embedding, factor) = (self.weights.embedding, self.decoder.embedding_scale);
         let mut hidden = self.buffers.hidden;
@@ -248,19 +265,11 @@ impl<D: Device> Backend for CudaBackend<D> {
     }
 
     fn read_block(&self, block: u32, out: &mut Vec<u8>) -> Result<(), BackendError> {
-        let memory = self.block(block)?;
-        let start = out.len();
-        out.resize(start + self.shape.block_bytes, 0);
-        Ok(self.queue.0.download(memory, &mut out[start..])?)
+        self.read_state(block, out)
     }
 
     fn write_block(&mut self, block: u32, bytes: &[u8]) -> Result<(), BackendError> {
-        let memory = self.block(block)?;
-        let (expected, given) = (self.shape.block_bytes, bytes.len());
-        if given != expected {
-            return Err(KernelError::Length { what: "bytes of a KV block", expected, given }.into());
-        }
-        Ok(self.queue.0.upload(bytes, memory)?)
+        self.write_state(block, bytes)
     }
 
     fn recover(&mut self) -> Result<(), BackendError> {

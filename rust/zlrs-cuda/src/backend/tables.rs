@@ -4,6 +4,7 @@ use zlrs_engine::kv::BLOCK_TOKENS;
 use zlrs_engine::plan::{Plan, Row};
 use zlrs_model::decoder::{Attention, Decoder};
 
+use super::forms::{Change, Forms, kind};
 use crate::queue::{Parts, RowPlaces};
 use crate::{Address, CudaError, Device, attention_shared_bytes};
 
@@ -59,6 +60,15 @@ struct KindParts {
     live_queries: usize,
 }
 
+/// Blocks whose form changes: their numbers and what they become or were, for most layers and for the first and
+/// the last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Changes {
+    pub blocks: Address,
+    pub forms: [Address; 2],
+    pub count: usize,
+}
+
 /// Addresses of the lists.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Places {
@@ -69,6 +79,11 @@ pub(super) struct Places {
     pub head_rows: Address,
     pub copies_from: Address,
     pub copies_to: Address,
+    /// Forms beside the block table, for most layers and for the first and the last; no memory where all is f16.
+    pub forms: [Address; 2],
+    pub opened: Changes,
+    pub sealed: Changes,
+    pub copied: Changes,
     pub all: Option<RowPlaces>,
     pub live: Option<RowPlaces>,
 }
@@ -133,7 +148,7 @@ impl Tables {
     }
 
     /// Writes the lists of a step to the device.
-    pub fn fill<D: Device>(&mut self, device: &mut D, plan: &Plan) -> Result<(), CudaError> {
+    pub fn fill<D: Device>(&mut self, device: &mut D, plan: &Plan, forms: &Forms) -> Result<(), CudaError> {
         self.numbers.clear();
         self.all.clear();
         self.all.extend_from_slice(plan.rows());
@@ -146,6 +161,16 @@ impl Tables {
             (0..plan.sequences() as u32)
                 .flat_map(|sequence| plan.blocks_of(sequence).iter().map(|&block| block as i32)),
         );
+        let mut words = [List::default(); 2];
+        if forms.mixed {
+            words = [false, true].map(|edge| {
+                let tables = (0..plan.sequences() as u32).flat_map(|sequence| plan.blocks_of(sequence));
+                self.add(tables.map(|&block| forms.word(block, edge)))
+            });
+        }
+        let opened = self.add_changes(&forms.opened, false);
+        let sealed = self.add_changes(&forms.sealed, false);
+        let copied = self.add_changes(&forms.copied, true);
         let ids = self.add(plan.rows().iter().map(|row| row.token as i32));
         let kept = plan.rows().iter().enumerate().filter(|(_, row)| !leaves || row.wants_logits);
         let live_rows = self.add(kept.clone().map(|(index, _)| index as i32));
@@ -178,7 +203,16 @@ impl Tables {
             tables: at(lists[1]),
             block_table: at(block_table),
         };
+        let changes = |lists: [List; 3]| Changes {
+            blocks: at(lists[0]),
+            forms: [at(lists[1]), at(lists[2])],
+            count: lists[0].len,
+        };
         self.places = Places {
+            forms: if forms.mixed { words.map(at) } else { [Address::default(); 2] },
+            opened: changes(opened),
+            sealed: changes(sealed),
+            copied: changes(copied),
             ids: at(ids),
             live_rows: at(live_rows),
             head_rows: at(head_rows),
@@ -239,6 +273,20 @@ impl Tables {
             first += count;
         }
         (List { start, len: self.numbers.len() - start }, largest)
+    }
+
+    fn add_changes(&mut self, changes: &[Change], copies: bool) -> [List; 3] {
+        let word = |index: usize, precision, edge| {
+            kind(precision, edge) | if copies { (index as i32 + 1) << 2 } else { 0 }
+        };
+        let forms = |edge| {
+            changes.iter().enumerate().map(move |(index, &(_, precision))| word(index, precision, edge))
+        };
+        [
+            self.add(changes.iter().map(|&(block, _)| block as i32)),
+            self.add(forms(false)),
+            self.add(forms(true)),
+        ]
     }
 
     /// Where a list may begin: the four numbers of a part are read as one word.

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 #![expect(unsafe_code, reason = "calls into the library of host-compiled kernels")]
 
+pub mod model;
+
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -223,7 +225,8 @@ fn library() -> &'static Library {
 fn compile() -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cuda");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
-    let mut flags = vec!["-std=c++20", "-O2", "-ffp-contract=off", "-fPIC", "-shared"];
+    let mut flags =
+        vec!["-std=c++20", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-shared"];
     if cfg!(target_arch = "x86_64") {
         flags.extend(["-mfma", "-mf16c"]);
     }

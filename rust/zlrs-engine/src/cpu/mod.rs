@@ -116,10 +116,16 @@ impl CpuBackend {
     fn check(&self, plan: &Plan) -> Result<(), BackendError> {
         // Exhaustive on purpose: a new way to skip work must be taught here before it can be planned.
         let (Layers::All | Layers::Draft, Heads::All, Blocks::All) = (plan.layers, plan.heads, plan.blocks);
-        let (KvPrecision::F16, Drafts::None | Drafts::Chain) = (plan.kv_precision, plan.drafts);
+        let (Drafts::None | Drafts::Chain) = plan.drafts;
         let refuse = |what: String| Err(BackendError::Plan { what });
         if plan.layers == Layers::Draft && self.draft.is_none() {
             return refuse("drafts, of a model that has nothing to draft with".to_owned());
+        }
+        match plan.kv_precision {
+            KvPrecision::F16 => {}
+            KvPrecision::Q8 | KvPrecision::Q4 => {
+                return refuse("the processor stores keys and values as f16".to_owned());
+            }
         }
         if plan.rows().len() > self.shape.max_rows {
             return refuse(format!("{} rows, at most {} fit", plan.rows().len(), self.shape.max_rows));

@@ -4,6 +4,7 @@
 //! path (and with `ZLRS_ISA=naive`), and tests hold every faster path to them.
 
 pub mod activation;
+pub mod attend;
 pub mod attention;
 pub mod decode;
 pub mod dot;
@@ -14,3 +15,4 @@ pub mod matmul;
 pub mod norm;
 pub mod quantise;
 pub mod rope;
+pub mod sealed;

@@ -1,0 +1,454 @@
+//! Keys and values in 8 and 4 bits: sealed bytes, and attention over blocks of several forms in one sequence, equal
+//! the naive references bit for bit, whether rows share a block or splits have blocks of their own.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
+
+mod support;
+
+use std::ops::Range;
+
+use support::{Host, Order, Random, assert_bits};
+use zlrs_cuda::{Address, Argument};
+use zlrs_kernels::naive::attend::{Sources, attend};
+use zlrs_kernels::naive::kv::{from_half, to_half};
+use zlrs_kernels::naive::sealed::{
+    CodeBits, key_at, open_keys, open_values, seal_keys, seal_values, sealed_bytes, value_at,
+};
+use zlrs_kernels::{AttentionRow, Isa, KvLayer, KvLayout, Pool, Scratch, attention};
+
+/// How a block is stored for the rows of later blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Half,
+    /// In its own place.
+    Sealed(CodeBits),
+    /// Beside its f16.
+    Copied(CodeBits),
+}
+
+impl Form {
+    fn bits(self) -> Option<CodeBits> {
+        match self {
+            Self::Half => None,
+            Self::Sealed(bits) | Self::Copied(bits) => Some(bits),
+        }
+    }
+
+    fn word(self, copies: &mut i32) -> i32 {
+        let kind = |bits| if bits == CodeBits::Eight { 1 } else { 2 };
+        match self {
+            Self::Half => 0,
+            Self::Sealed(bits) => kind(bits),
+            Self::Copied(bits) => {
+                *copies += 1;
+                kind(bits) | *copies << 2
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Case {
+    kv_heads: usize,
+    group: usize,
+    head_dim: usize,
+    window: Option<u32>,
+    /// First position and rows of each sequence.
+    sequences: Vec<(u32, usize)>,
+    alibi: bool,
+}
+
+/// Blocks that were there before the step have any form; those the step completes are copied.
+fn forms(case: &Case, random: &mut Random) -> Vec<Form> {
+    let mut forms = Vec::new();
+    for &(first, rows) in &case.sequences {
+        let bits = if random.next().is_multiple_of(2) { CodeBits::Eight } else { CodeBits::Four };
+        let (first_block, last_block) = (first as usize / 16, (first as usize + rows - 1) / 16);
+        forms.extend((0..first_block).map(|_| match random.next() % 5 {
+            0 => Form::Half,
+            1 | 2 => Form::Sealed(CodeBits::Eight),
+            _ => Form::Sealed(CodeBits::Four),
+        }));
+        forms.extend((first_block..last_block).map(|_| Form::Copied(bits)));
+        forms.push(Form::Half);
+    }
+    forms
+}
+
+struct Memory {
+    layout: KvLayout,
+    arena: Vec<u16>,
+    /// Where each sequence's blocks begin in the table, and the table.
+    starts: Vec<usize>,
+    table: Vec<u32>,
+}
+
+impl Memory {
+    fn new(case: &Case, random: &mut Random) -> Self {
+        let layout = KvLayout::new(&[(1, 8), (case.kv_heads, case.head_dim)]).unwrap();
+        let blocks = case.sequences.iter().map(|&(first, rows)| (first as usize + rows).div_ceil(16));
+        let starts: Vec<usize> =
+            blocks.clone().scan(0, |at, count| Some(std::mem::replace(at, *at + count))).collect();
+        let total: usize = blocks.sum();
+        // A channel in eight is far from zero, like keys of models with large biases.
+        let arena = (0..total * layout.block_len)
+            .map(|index| to_half(random.float() + if index / 16 % 8 == 3 { 100.0 } else { 0.0 }))
+            .collect();
+        Self { layout, arena, starts, table: (0..total as u32).rev().collect() }
+    }
+
+    fn layer(&self) -> KvLayer {
+        self.layout.layers[1]
+    }
+
+    fn head(&self, block: usize, head: usize, offset: usize) -> Range<usize> {
+        let len = 16 * self.layer().head_dim;
+        let start = self.table[block] as usize * self.layout.block_len + offset + head * len;
+        start..start + len
+    }
+
+    fn keys(&self, block: usize, head: usize) -> &[u16] {
+        &self.arena[self.head(block, head, self.layer().key_offset)]
+    }
+
+    fn values(&self, block: usize, head: usize) -> &[u16] {
+        &self.arena[self.head(block, head, self.layer().value_offset)]
+    }
+}
+
+/// Keys and values of every block and KV head as numbers, `[16][dim]`: as f16, and as later blocks read them.
+struct Numbers {
+    dim: usize,
+    kv_heads: usize,
+    half: Vec<[Vec<f32>; 2]>,
+    sealed: Vec<Option<[Vec<f32>; 2]>>,
+}
+
+impl Numbers {
+    fn new(memory: &Memory, forms: &[Form]) -> Self {
+        let (dim, kv_heads) = (memory.layer().head_dim, memory.layer().kv_heads);
+        let each = |number: &dyn Fn(usize, usize) -> f32| -> Vec<f32> {
+            (0..16 * dim).map(|at| number(at / dim, at % dim)).collect()
+        };
+        let mut numbers = Self { dim, kv_heads, half: Vec::new(), sealed: Vec::new() };
+        for (block, form) in forms.iter().enumerate() {
+            for head in 0..kv_heads {
+                let (keys, values) = (memory.keys(block, head), memory.values(block, head));
+                let half = |stored: u16| from_half(stored);
+                numbers.half.push([
+                    each(&|position, d| half(keys[d * 16 + position])),
+                    each(&|position, d| half(values[position * dim + d])),
+                ]);
+                numbers.sealed.push(form.bits().map(|bits| {
+                    let (mut of_keys, mut of_values) = (vec![0; 32 * dim], vec![0; 32 * dim]);
+                    seal_keys(bits, keys, &mut of_keys);
+                    seal_values(bits, values, &mut of_values);
+                    [
+                        each(&|position, d| key_at(bits, &of_keys, dim, position, d)),
+                        each(&|position, d| value_at(bits, &of_values, dim, position, d)),
+                    ]
+                }));
+            }
+        }
+        numbers
+    }
+
+    /// What a row at `own` reads of a position: the key (0) or the value (1) in a dimension.
+    fn at(&self, start: usize, head: usize, own: usize, position: usize, d: usize, which: usize) -> f32 {
+        let index = (start + position / 16) * self.kv_heads + head;
+        let sealed = self.sealed[index].as_ref().filter(|_| position / 16 < own / 16);
+        sealed.unwrap_or(&self.half[index])[which][position % 16 * self.dim + d]
+    }
+}
+
+fn alibi_slopes(heads: usize) -> Vec<f32> {
+    (0..heads).map(|head| 2_f32.powf(-8.0 * (head + 1) as f32 / heads as f32)).collect()
+}
+
+fn check(case: &Case, order: Order) {
+    let mut random = Random(31);
+    let memory = Memory::new(case, &mut random);
+    let forms = forms(case, &mut random);
+    let (heads, dim, scale) = (case.kv_heads * case.group, case.head_dim, 0.21);
+    let slopes = alibi_slopes(heads);
+    let numbers = Numbers::new(&memory, &forms);
+    let rows: Vec<(usize, usize)> = case
+        .sequences
+        .iter()
+        .enumerate()
+        .flat_map(|(sequence, &(first, rows))| (0..rows).map(move |row| (sequence, first as usize + row)))
+        .collect();
+    let query: Vec<f32> = (0..rows.len() * heads * dim).map(|_| random.float()).collect();
+    let mut expected = vec![0.0; query.len()];
+    for (index, (query, out)) in query.chunks_exact(dim).zip(expected.chunks_exact_mut(dim)).enumerate() {
+        let ((sequence, own), head) = (rows[index / heads], index % heads);
+        let (start, kv_head) = (memory.starts[sequence], head / case.group);
+        let begin = case.window.map_or(0, |window| (own + 1).saturating_sub(window as usize));
+        let sources = Sources {
+            key: &|position, d| numbers.at(start, kv_head, own, position, d, 0),
+            value: &|position, d| numbers.at(start, kv_head, own, position, d, 1),
+        };
+        attend(query, scale, case.alibi.then(|| slopes[head]), begin..own + 1, &sources, out);
+    }
+
+    let mut host = Host::new(order);
+    let device = Uploaded::new(&mut host, case, &memory, &forms);
+    let positions: Vec<i32> = rows.iter().map(|row| row.1 as i32).collect();
+    let tables: Vec<i32> = rows.iter().map(|row| memory.starts[row.0] as i32).collect();
+    let out = host.upload_all(&vec![f32::NAN; query.len()]);
+    let query = host.upload_all(&query);
+    let [positions_memory, tables, table] =
+        [&positions, &tables, &memory.table.iter().map(|&block| block as i32).collect()]
+            .map(|list| host.upload_all(list));
+    let slopes = if case.alibi { host.upload_all(&slopes) } else { Address::default() };
+    let run = |host: &mut Host, parts: &[[i32; 4]], queries: usize, partials, splits: usize| {
+        let parts_memory = host.upload_all(parts);
+        let mut arguments = [query, out, device.arena].map(Argument::Address).to_vec();
+        arguments.extend(device.sizes);
+        arguments
+            .extend([parts_memory, positions_memory, tables, table, slopes, partials].map(Argument::Address));
+        let window = case.window.unwrap_or(0) as usize;
+        arguments.extend([dim, case.group, window, queries].map(|size| Argument::Int(size as i32)));
+        arguments.push(Argument::Float(scale));
+        arguments.extend([device.forms, device.copies].map(Argument::Address));
+        let shared = zlrs_cuda::attention_shared_bytes(queries, dim) as u32;
+        let grid = [splits as u32, case.kv_heads as u32, parts.len() as u32];
+        host.run("attention_mixed", grid, 128, shared, &arguments);
+    };
+    let mut parts = Vec::new();
+    let mut first = 0;
+    for &(_, count) in &case.sequences {
+        for row in (0..count).step_by(5) {
+            parts.push([first + row as i32, (count - row).min(5) as i32, 0, case.group as i32]);
+        }
+        first += count as i32;
+    }
+    run(&mut host, &parts, 5 * case.group, Address::default(), 1);
+    assert_bits(
+        &host.download_all(out, expected.len()),
+        &expected,
+        &format!("together: {case:?}, {order:?}"),
+    );
+
+    let splits = positions.iter().map(|&position| position as usize / 512 + 1).max().unwrap();
+    let partials = host.upload_all(&vec![f32::NAN; rows.len() * heads * splits * (dim + 2)]);
+    let parts: Vec<[i32; 4]> = (0..rows.len()).map(|row| [row as i32, 1, 0, case.group as i32]).collect();
+    run(&mut host, &parts, case.group, partials, splits);
+    let mut merge = [partials, positions_memory, out].map(Argument::Address).to_vec();
+    let window = case.window.unwrap_or(0) as usize;
+    merge.extend([dim, window, splits].map(|size| Argument::Int(size as i32)));
+    host.run("attention_merge", [heads as u32, rows.len() as u32, 1], 128, 0, &merge);
+    assert_bits(&host.download_all(out, expected.len()), &expected, &format!("apart: {case:?}, {order:?}"));
+}
+
+/// The arena with its blocks sealed by the kernel, whose bytes are checked on the way.
+struct Uploaded {
+    arena: Address,
+    sizes: [Argument; 3],
+    copies: Address,
+    forms: Address,
+}
+
+impl Uploaded {
+    fn new(host: &mut Host, case: &Case, memory: &Memory, forms: &[Form]) -> Self {
+        let layer = memory.layer();
+        let sizes = [memory.layout.block_len, layer.key_offset, layer.value_offset]
+            .map(|size| Argument::Size(size as u64));
+        let mut count = 0;
+        let words: Vec<i32> = forms.iter().map(|form| form.word(&mut count)).collect();
+        let arena = host.upload_all(&memory.arena);
+        let half = case.kv_heads * case.head_dim * 16;
+        let copies = host.upload_all(&vec![0xffff_u16; (count as usize).max(1) * 2 * half]);
+        let sealed: Vec<usize> = (0..forms.len()).filter(|&index| forms[index] != Form::Half).collect();
+        if !sealed.is_empty() {
+            let blocks =
+                host.upload_all(&sealed.iter().map(|&index| memory.table[index]).collect::<Vec<_>>());
+            let forms = host.upload_all(&sealed.iter().map(|&index| words[index]).collect::<Vec<_>>());
+            let mut arguments = vec![Argument::Address(arena)];
+            arguments.extend(sizes);
+            arguments.extend([copies, blocks, forms].map(Argument::Address));
+            arguments.push(Argument::Int(case.head_dim as i32));
+            let grid = [case.kv_heads as u32, sealed.len() as u32, 1];
+            host.run("seal_blocks", grid, 128, 64 * case.head_dim as u32, &arguments);
+        }
+        let arena_after: Vec<u16> = host.download_all(arena, memory.arena.len());
+        let copies_after: Vec<u16> = host.download_all(copies, (count as usize).max(1) * 2 * half);
+        for (index, form) in forms.iter().enumerate() {
+            for head in 0..case.kv_heads {
+                let (keys, values) = (
+                    memory.head(index, head, layer.key_offset),
+                    memory.head(index, head, layer.value_offset),
+                );
+                let (found_keys, found_values) = match form {
+                    Form::Copied(_) => {
+                        let start = ((words[index] >> 2) - 1) as usize * 2 * half + head * case.head_dim * 16;
+                        (&copies_after[start..], &copies_after[start + half..])
+                    }
+                    _ => (&arena_after[keys.start..], &arena_after[values.start..]),
+                };
+                if !matches!(form, Form::Sealed(_)) {
+                    assert!(
+                        arena_after[keys.clone()] == memory.arena[keys.clone()],
+                        "keys of block {index} changed"
+                    );
+                    assert!(
+                        arena_after[values.clone()] == memory.arena[values.clone()],
+                        "values of block {index} changed"
+                    );
+                }
+                let Some(bits) = form.bits() else { continue };
+                let (key_bytes, value_bytes) = sealed_bytes(bits, case.head_dim);
+                let mut region = vec![0; 32 * case.head_dim];
+                seal_keys(bits, &memory.arena[keys], &mut region);
+                assert!(
+                    bytes_of(found_keys)[..key_bytes] == region[..key_bytes],
+                    "keys of block {index}, {form:?}"
+                );
+                seal_values(bits, &memory.arena[values], &mut region);
+                assert!(
+                    bytes_of(found_values)[..value_bytes] == region[..value_bytes],
+                    "values of block {index}, {form:?}"
+                );
+            }
+        }
+        Self { arena, sizes, copies, forms: host.upload_all(&words) }
+    }
+}
+
+fn bytes_of(words: &[u16]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn every_form_at_the_edges_of_pages_tiles_and_splits() {
+    for (first, rows) in [(0, 1), (15, 2), (0, 37), (62, 5), (505, 20)] {
+        let case = Case {
+            kv_heads: 2,
+            group: 3,
+            head_dim: 32,
+            window: None,
+            sequences: vec![(first, rows), (31, 3)],
+            alibi: false,
+        };
+        check(&case, Order::Shuffled);
+    }
+}
+
+#[test]
+fn windows_groups_head_sizes_and_a_bias_by_distance() {
+    for (group, head_dim, window, alibi) in [
+        (1, 8, Some(20), true),
+        (7, 64, None, true),
+        (2, 80, Some(33), false),
+        (4, 128, None, false),
+        (1, 256, None, false),
+    ] {
+        let case = Case { kv_heads: 1, group, head_dim, window, sequences: vec![(45, 20), (0, 18)], alibi };
+        for order in [Order::Ascending, Order::Descending, Order::Shuffled] {
+            check(&case, order);
+        }
+    }
+}
+
+#[test]
+fn the_reference_of_this_file_is_the_engine_s_where_all_is_f16() {
+    let mut random = Random(5);
+    let case = Case {
+        kv_heads: 1,
+        group: 2,
+        head_dim: 24,
+        window: Some(700),
+        sequences: vec![(1030, 3)],
+        alibi: false,
+    };
+    let memory = Memory::new(&case, &mut random);
+    let query: Vec<f32> = (0..3 * 2 * 24).map(|_| random.float()).collect();
+    let rows: Vec<AttentionRow<'_>> = (1030..1033)
+        .map(|position| AttentionRow { blocks: &memory.table, position, window: case.window })
+        .collect();
+    let (mut expected, mut found) = (vec![0.0; query.len()], vec![0.0; query.len()]);
+    let (pool, scratch) = (Pool::new(1).unwrap(), &mut Scratch::new());
+    attention(
+        &pool,
+        Isa::Naive,
+        &memory.arena,
+        &memory.layout,
+        1,
+        2,
+        0.2,
+        &rows,
+        &query,
+        &mut expected,
+        scratch,
+    )
+    .unwrap();
+    let numbers = Numbers::new(&memory, &vec![Form::Half; memory.table.len()]);
+    for (index, (query, out)) in query.chunks_exact(24).zip(found.chunks_exact_mut(24)).enumerate() {
+        let own = 1030 + index / 2;
+        let sources = Sources {
+            key: &|position, d| numbers.at(0, 0, own, position, d, 0),
+            value: &|position, d| numbers.at(0, 0, own, position, d, 1),
+        };
+        attend(query, 0.2, None, own + 1 - 700..own + 1, &sources, out);
+    }
+    assert_bits(&found, &expected, "f16");
+}
+
+#[test]
+fn opened_blocks_are_the_references_and_numbers_that_are_none_stay_none() {
+    for bits in [CodeBits::Four, CodeBits::Eight] {
+        let dim = 40;
+        let mut random = Random(9);
+        let layout = KvLayout::new(&[(2, dim)]).unwrap();
+        let mut arena: Vec<u16> = (0..layout.block_len).map(|_| to_half(random.float())).collect();
+        // Numbers alike, tiny ones, both zeros, the largest, none.
+        arena[..16].fill(to_half(-3.0));
+        arena[16..32].iter_mut().enumerate().for_each(|(index, number)| *number = index as u16);
+        arena[32..48].iter_mut().enumerate().for_each(|(index, number)| *number = (index as u16 % 2) << 15);
+        arena[48] = 0x7bff;
+        arena[49] = 0xfbff;
+        arena[64] = 0x7c00;
+        arena[80] = 0x7e00;
+        let mut host = Host::new(Order::Shuffled);
+        let memory = host.upload_all(&arena);
+        let blocks = host.upload_all(&[0_i32]);
+        let forms = host.upload_all(&[if bits == CodeBits::Eight { 1_i32 } else { 2 }]);
+        let layer = layout.layers[0];
+        let sizes =
+            [layout.block_len, layer.key_offset, layer.value_offset].map(|size| Argument::Size(size as u64));
+        let [arena_argument, copies, blocks, forms] =
+            [memory, Address::default(), blocks, forms].map(Argument::Address);
+        let head_dim = Argument::Int(dim as i32);
+        let [block_len, keys, values] = sizes;
+        host.run(
+            "seal_blocks",
+            [2, 1, 1],
+            128,
+            64 * dim as u32,
+            &[arena_argument, block_len, keys, values, copies, blocks, forms, head_dim],
+        );
+        host.run(
+            "open_blocks",
+            [2, 1, 1],
+            128,
+            64 * dim as u32,
+            &[arena_argument, block_len, keys, values, blocks, forms, head_dim],
+        );
+        let found: Vec<u16> = host.download_all(memory, arena.len());
+        for head in 0..2 {
+            for (offset, is_key) in [(layer.key_offset, true), (layer.value_offset, false)] {
+                let place = offset + head * 16 * dim..offset + (head + 1) * 16 * dim;
+                let (mut region, mut opened) = (vec![0; 32 * dim], vec![0; 16 * dim]);
+                if is_key {
+                    seal_keys(bits, &arena[place.clone()], &mut region);
+                    open_keys(bits, &region, &mut opened);
+                } else {
+                    seal_values(bits, &arena[place.clone()], &mut region);
+                    open_values(bits, &region, &mut opened);
+                }
+                assert!(found[place] == opened, "{bits:?}, head {head}, keys: {is_key}");
+            }
+        }
+        assert!(found[..16].iter().all(|&number| number == to_half(-3.0)), "numbers alike");
+        assert!(found[64..96].iter().all(|&number| from_half(number).is_nan()), "none");
+    }
+}
