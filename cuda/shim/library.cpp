@@ -6,7 +6,9 @@
 #include "mma.hpp"
 
 #include "../kernels/attention.cu"
+#include "../kernels/bandwidth.cu"
 #include "../kernels/elementwise.cu"
+#include "../kernels/exit_head.cu"
 #include "../kernels/float_product.cu"
 #include "../kernels/gemv.cu"
 #include "../kernels/matmul.cu"
@@ -16,6 +18,7 @@
 #include "../kernels/rows.cu"
 #include "../kernels/seal_kv.cu"
 #include "../kernels/store_kv.cu"
+#include "../kernels/unfused.cu"
 
 extern "C" {
 

@@ -31,6 +31,7 @@ __all__ = [
     "error_classes",
     "fingerprint_quality",
     "gpu_info",
+    "gpu_measure",
     "gpu_self_test",
     "header_names",
     "mask_personal",
@@ -58,6 +59,16 @@ def gpu_info() -> dict[str, str]:
     """What GPU there is.
 
     Keys: found (`yes` or `no`); name, capability, memory_bytes, or reason.
+    """
+
+def gpu_measure(heads: int, kv_heads: int, head_dim: int, depth: int, rows: int) -> dict[str, float]:
+    """What one layer's attention of one row over `depth` positions takes on the GPU, and an exit head.
+
+    Returns:
+        fused_s, unfused_s (three passes over memory), exit_head_s (for `rows` rows), bytes that attention reads.
+
+    Raises:
+        CoreError: There is no GPU, or no such shape.
     """
 
 def gpu_self_test() -> None:
@@ -194,6 +205,9 @@ class Engine:
         chunk_tokens: int = 256,
         drafting: str = "auto",
         device: str = "cpu",
+        kv_precision: str = "f16",
+        governor_policy: str = "idle",
+        thermal_limit_c: int = 75,
         mask: Mask | None = None,
         mask_fallback: bool = False,
         self_drafting: str = "off",
@@ -213,6 +227,10 @@ class Engine:
             drafting: `off`, `auto` or `always`: whether tokens are guessed, to verify several in one step;
                 answers do not depend on it. `auto` guesses as far as it pays.
             device: `cpu`; `cuda`, the first GPU; or `auto`, a GPU if one can be used.
+            kv_precision: How a GPU keeps keys and values: `f16`; `q8` or `q4`, which change answers; or
+                `governed`: `q4` or `f16` by the load of its memory and its temperature.
+            governor_policy: `idle` or `saturated`: when the governor chooses `q4`.
+            thermal_limit_c: Temperature from which on the governor changes nothing.
             mask: Parts of the model to leave out: they get no weights, no KV memory and are not computed.
             mask_fallback: Load the full model when the mask is for other weights, in place of an error.
             self_drafting: `off`, `auto` or `always`: whether the model guesses by itself where `drafting` has
@@ -226,11 +244,21 @@ class Engine:
     def device(self) -> tuple[str, str | None]:
         """`cpu` or the GPU's name, and why it is not a GPU if one would have been taken."""
 
+    def hardware(self) -> tuple[str, str]:
+        """Mode of the hardware (`cpu`, `cuda`, the governor's), and the precision of keys and values, now."""
+
+    def governor(self) -> tuple[float, list[dict[str, float | str | None]]] | None:
+        """The peak in bytes a second and the last 256 decisions; nothing without a governor.
+
+        Keys of a decision: reading, step, hardware_mode, kv_precision, demand_share, achieved_share,
+        temperature_c, clock_mhz, memory_clock_mhz.
+        """
+
     def info(self) -> dict[str, str | int | bool]:
         """Facts of the loaded model. The first call sums the file.
 
         Keys: name, architecture, quantization, file_sha256, file_bytes, vocabulary, context_tokens, threads,
-        isa, device, numerics_version, layers, has_chat_template, kv_bytes, weight_bytes, zero_heads
+        isa, device, kv_precision, numerics_version, layers, has_chat_template, kv_bytes, weight_bytes, zero_heads
         (`LAYER.HEAD,…`), mask_sum (empty without a mask), and mask: `none`, `used`, or why it was left aside.
         """
 
@@ -330,7 +358,7 @@ class Engine:
 
         Keys: queued, running, kv_blocks_used, kv_blocks_cached, kv_blocks_total, kv_blocks_peak, requests,
         finished, cancelled, failed, tokens_prefilled, tokens_reused, tokens_decoded, steps,
-        kv_blocks_evicted, pauses, recoveries.
+        kv_blocks_evicted, pauses, recoveries, backend_lost.
         """
 
     def close(self) -> None:

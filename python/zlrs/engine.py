@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
 from zlrs import _core
 from zlrs.branches import require_branches
+from zlrs.governor import Governor
 from zlrs.kept import Kept
 from zlrs.masks import load_mask
 from zlrs.model import LoadedModel
@@ -36,6 +37,7 @@ _LOGGER = logging.getLogger(__name__)
 
 DEFAULT_MAX_TOKENS = 256
 DEFAULT_QUEUE_LIMIT = 64
+_GOVERNOR = Governor()
 
 
 class GenerateOptions(TypedDict, total=False):
@@ -100,6 +102,8 @@ class Engine:
         queue_limit: int = DEFAULT_QUEUE_LIMIT,
         drafting: Literal["off", "auto", "always"] = "auto",
         device: Literal["auto", "cpu", "cuda"] = "cpu",
+        kv_precision: Literal["f16", "q8", "q4", "governed"] = "f16",
+        governor: Governor = _GOVERNOR,
         mask: str | os.PathLike[str] | None = None,
         mask_fallback: bool = False,
         self_drafting: Literal["off", "auto", "always"] = "off",
@@ -119,6 +123,9 @@ class Engine:
                 always. Answers do not depend on it.
             device: Where to compute: on a GPU if one can be used (a line in the log says why not), on the
                 processor, or on a GPU and nowhere else.
+            kv_precision: How a GPU keeps keys and values: as f16; in 8 or 4 bits, which changes answers; or by
+                the load of its memory and its temperature.
+            governor: How the latter is decided.
             mask: A mask file (`zlrs mask build`): the parts it names get no weights and no KV memory and are
                 not computed. Answers are then those of the smaller model.
             mask_fallback: Load the full model when the mask is for other weights, in place of an error.
@@ -143,6 +150,8 @@ class Engine:
             queue_limit=queue_limit,
             drafting=drafting,
             device=device,
+            kv_precision=kv_precision,
+            governor=governor,
             mask=None if mask is None else load_mask(mask),
             mask_fallback=mask_fallback,
             self_drafting=self_drafting,
@@ -175,6 +184,20 @@ class Engine:
     def model(self) -> LoadedModel:
         """What is loaded, layer by layer; a layer that a mask emptied is a placeholder without parameters."""
         return LoadedModel.of(self._usable().parts())
+
+    @property
+    def device(self) -> tuple[str, str | None]:
+        """`cpu` or the GPU's name, and why it is not a GPU where one would have been taken."""
+        return self._usable().device()
+
+    def hardware(self) -> tuple[str, str]:
+        """What computes now, for receipts.
+
+        Returns:
+            `cpu`, `cuda`, or the governor's mode (`hbm_optimized`, `full_precision`, `fallback`,
+            `thermal_throttled`); and what keys and values get that are kept from now on: `f16`, `q8`, `q4`.
+        """
+        return self._usable().hardware()
 
     @property
     def statistics(self) -> Mapping[str, int]:
@@ -399,6 +422,8 @@ class _Load(NamedTuple):
     queue_limit: int
     drafting: str
     device: str
+    kv_precision: str
+    governor: Governor
     mask: _core.Mask | None
     mask_fallback: bool
     self_drafting: str
@@ -416,6 +441,9 @@ class _Load(NamedTuple):
                 queue_limit=self.queue_limit,
                 drafting=self.drafting,
                 device=self.device,
+                kv_precision=self.kv_precision,
+                governor_policy=self.governor.policy,
+                thermal_limit_c=self.governor.thermal_limit_c,
                 mask=self.mask,
                 mask_fallback=self.mask_fallback,
                 self_drafting=self.self_drafting,

@@ -74,6 +74,12 @@ class NativeEngine(Protocol):
     def info(self) -> Mapping[str, str | int | bool]:
         """Facts of the loaded model."""
 
+    def device(self) -> tuple[str, str | None]:
+        """`cpu` or the GPU's name, and why it is not a GPU if one would have been taken."""
+
+    def hardware(self) -> tuple[str, str]:
+        """Mode of the hardware, and the precision of keys and values, now."""
+
     def parts(self) -> Sequence[tuple[int, int, int, int, int]]:
         """Of each layer: query heads, key and value heads, values of a head, bytes of both blocks."""
 

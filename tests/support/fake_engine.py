@@ -199,6 +199,9 @@ class FakeEngine:
         self.pins: list[FakePin] = []
         self.saved: dict[str, tuple[bytes, list[int], bytes, bytes | None]] = {}
         self.fit = "weights"
+        self.hardware_now = ("cpu", "f16")
+        self.kv_precision = "f16"
+        self.backend_lost = False
         self.closed = False
         self._queue: deque[FakeGeneration] = deque()
         self._work = threading.Condition()
@@ -213,7 +216,14 @@ class FakeEngine:
             "file_bytes": 1000, "vocabulary": VOCABULARY, "context_tokens": self.context_tokens, "threads": 1,
             "isa": "naive", "device": "cpu", "numerics_version": 1, "layers": 2, "has_chat_template": True,
             "kv_bytes": 1 << 20, "weight_bytes": 1000, "mask": "none", "mask_sum": "", "zero_heads": "",
+            "kv_precision": self.kv_precision,
         }  # fmt: skip
+
+    def device(self) -> tuple[str, str | None]:
+        return "cpu", None
+
+    def hardware(self) -> tuple[str, str]:
+        return self.hardware_now
 
     def parts(self) -> list[tuple[int, int, int, int, int]]:
         return [(2, 1, 64, 300, 200), (2, 1, 64, 300, 200)]
@@ -317,6 +327,7 @@ class FakeEngine:
             "queued": len(self._queue),
             "running": self._running,
             "tokens_decoded": self._decoded,
+            "backend_lost": int(self.backend_lost),
         }
 
     def close(self) -> None:

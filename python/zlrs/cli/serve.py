@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from zlrs.config import Config
     from zlrs.config.layers import Value
     from zlrs.engine import Engine
+    from zlrs.governor import Governor
     from zlrs.graph import Graph
 
 EPILOG = """\
@@ -32,6 +33,7 @@ FLAGS = {
     "model": "engine.model",
     "threads": "engine.threads",
     "device": "engine.device",
+    "kv_precision": "engine.kv_precision",
     "context_tokens": "engine.context_tokens",
     "kv_bytes": "engine.kv_bytes",
     "mask": "zero_layer.mask",
@@ -60,6 +62,7 @@ def _parser() -> Parser:
     add("--port", type=int, help="port (8080); 0 takes a free one")
     add("--threads", type=int, metavar="N", help="worker threads (the cores this process has)")
     add("--device", choices=["auto", "cpu", "cuda"], help="where to compute (a GPU if one can be used)")
+    add("--kv-precision", choices=["f16", "q8", "q4", "governed"], help="keys and values on a GPU (f16: exact)")
     add("--context-tokens", type=int, metavar="N", help="longest prompt plus answer (the model's own window)")
     add("--kv-bytes", type=int, metavar="N", help="hard limit of the KV memory")
     add("--mask", metavar="FILE", help="leave out the parts that a mask names (`zlrs mask build`)")
@@ -125,6 +128,8 @@ def _load(
             kv_bytes=config.engine.kv_bytes,
             drafting=config.engine.drafting,
             device=config.engine.device,
+            kv_precision=config.engine.kv_precision,
+            governor=Governor(config.engine.governor_policy, config.engine.thermal_limit_c),
             queue_limit=config.server.queue_limit,
             mask=mask,
             mask_fallback=config.zero_layer.fallback,
@@ -135,7 +140,16 @@ def _load(
         )
 
         _note_mask(engine)
+        _note_device(engine, config.engine.device)
         return engine
+
+
+def _note_device(engine: Engine, wanted: str) -> None:
+    """Say where the model is computed, and why not on a GPU, where a GPU was asked for."""
+    if wanted == "cpu":
+        return
+    device, reason = engine.device
+    note(f"computing on {device}" if reason is None else f"computing on the processor: {reason}")
 
 
 def _note_mask(engine: Engine) -> None:

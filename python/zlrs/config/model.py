@@ -50,6 +50,20 @@ class EngineSettings(Section, frozen=True):
             description="where the model is computed: on a GPU if one can be used, on the processor, on a GPU"
         ),
     ] = "cpu"
+    kv_precision: Annotated[
+        Literal["f16", "q8", "q4", "governed"],
+        Meta(
+            description="how a GPU keeps keys and values: as f16; in 8 or 4 bits, which changes answers; by load "
+            "and temperature, with 4 bits or f16 (docs/how-to/gpu.md)"
+        ),
+    ] = "f16"
+    governor_policy: Annotated[
+        Literal["idle", "saturated"],
+        Meta(description="with `governed`: 4 bits while the memory is idle, or while it is the limit"),
+    ] = "idle"
+    thermal_limit_c: Annotated[
+        int, Meta(ge=40, le=110, description="with `governed`: °C from which on nothing is changed")
+    ] = 75
 
 
 class MaskSettings(Section, frozen=True):

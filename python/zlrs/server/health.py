@@ -18,8 +18,18 @@ READY = 200
 NOT_READY = 503
 
 
+def _lost(context: ServerContext) -> bool:
+    """Whether the engine cannot compute any more."""
+    try:
+        return bool(context.engine.statistics.get("backend_lost"))
+    except Refusal:
+        return False
+
+
 def _probe(context: ServerContext, *, good: bool) -> web.Response:
     body: dict[str, object] = {"status": context.state.value}
+    if context.state is State.READY and not good:
+        body = {"status": "failed", "reason": "the device does not answer; restart the server"}
     if context.state is State.STARTING:
         body["loaded"] = round(context.loading_share, 3)
     return web.Response(
@@ -36,9 +46,9 @@ async def handle_live(request: web.Request) -> web.Response:
 
 
 async def handle_ready(request: web.Request) -> web.Response:
-    """Requests are taken: 503 while loading and from the first sign of the end."""
+    """Requests are taken: 503 while loading, from the first sign of the end, and when a GPU no longer answers."""
     context = request.app[CONTEXT]
-    return _probe(context, good=context.state is State.READY)
+    return _probe(context, good=context.state is State.READY and not _lost(context))
 
 
 async def handle_started(request: web.Request) -> web.Response:
@@ -68,7 +78,10 @@ async def handle_metrics(request: web.Request) -> web.Response:
             "Tokens whose state sessions keep.",
             float(context.sessions.kept_tokens),
         ),
-        "zlrs_ready": ("1 when requests are taken.", float(context.state is State.READY)),
+        "zlrs_ready": (
+            "1 when requests are taken.",
+            float(context.state is State.READY and not _lost(context)),
+        ),
     }
     build = _core.build_info()
     facts = {"zlrs_build_info": {"version": build["version"]}}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from zlrs.engine import Engine
     from zlrs.results import Finish, Timings, Usage
@@ -23,6 +23,10 @@ HISTORICAL = {
 SUM_DIGITS = 12
 BLOCK_TOKENS = 16
 """Tokens of one block of KV memory."""
+
+
+def _on_processor() -> tuple[str, str]:
+    return "cpu", "f16"
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class ModelFacts:
     device: str = "cpu"
     saved_share: float = 0.0
     """Share of the multiply-adds of a decoded token that a mask leaves out."""
+    kv_precision: str = "f16"
+    hardware: Callable[[], tuple[str, str]] = _on_processor
 
     @classmethod
     def of_engine(cls, engine: Engine) -> ModelFacts:
@@ -62,6 +68,8 @@ class ModelFacts:
             numerics_version=int(info["numerics_version"]),
             device=header_safe(str(info["device"])),
             saved_share=_saved_share(info),
+            kv_precision=str(info["kv_precision"]),
+            hardware=engine.hardware,
         )
 
     @property
@@ -73,7 +81,13 @@ class ModelFacts:
     def identity(self) -> str:
         """What makes the tokens: the file, a mask, the rules of arithmetic, the device."""
         mask = f"+{self.mask_sum}" if self.mask_sum else ""
-        return f"{self.file_sha256}{mask}:{self.numerics_version}:{self.device}"
+        kv = "" if self.exact_kv else f":{self.kv_precision}"
+        return f"{self.file_sha256}{mask}:{self.numerics_version}:{self.device}{kv}"
+
+    @property
+    def exact_kv(self) -> bool:
+        """Whether keys and values are kept as f16, so that answers can be exact."""
+        return self.kv_precision == "f16"
 
     def _sums(self, separator: str) -> str:
         mask = separator + self.mask_sum[:SUM_DIGITS] if self.mask_sum else ""
@@ -96,20 +110,24 @@ def header_safe(text: str) -> str:
 
 
 def compute_profile(facts: ModelFacts, mode: str, counted: Usage | None = None) -> dict[str, str | int]:
-    """What was computed: the exact plan runs every layer for every token on the CPU with f16 KV.
+    """What was computed: the exact plan runs every layer for every token with f16 KV.
 
     Args:
         facts: The model.
         mode: What was asked for.
         counted: The answer's tokens, once they are known.
     """
+    hardware_mode, kv_precision = facts.hardware()
+    if not facts.exact_kv:
+        # Every layer was computed for every token, but not from the keys and values of the exact mode.
+        mode = mode.replace("exact", "reduced-kv").replace("legacy", "reduced-kv")
     return {
         "dense_layers": facts.layers - len(facts.empty_layers),
         "sparse_skips": 0,
         "row_layer_skips": 0,
-        "hardware_mode": "cpu",
+        "hardware_mode": hardware_mode,
         "mode": mode,
-        "kv_precision": "f16",
+        "kv_precision": kv_precision,
         "drafted": 0 if counted is None else counted.drafted_tokens,
         "accepted": 0 if counted is None else counted.accepted_tokens,
     }

@@ -78,6 +78,7 @@ async def answer_several(
     ask = dialect.ask
     if ask.ignored:
         context.metrics.ignored.add(protocol=dialect.protocol)
+    require_exact_kv(asked, context.facts)
     if asked.session or ask.session:
         raise invalid(
             "a session holds one conversation; several answers are for requests without one",

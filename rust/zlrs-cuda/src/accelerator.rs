@@ -42,8 +42,9 @@ impl Accelerator for Cuda {
         progress: &dyn Fn(u64, u64),
     ) -> Result<Box<dyn Backend>, BackendError> {
         let gpu = self_test(Gpu::open()?)?;
+        let sensor = gpu.sensor();
         let backend = CudaBackend::new(gpu, decoder.clone(), source, context_tokens, blocks, progress);
-        Ok(Box::new(backend.map_err(BackendError::from)?))
+        Ok(Box::new(backend.map_err(BackendError::from)?.with_sensor(sensor)))
     }
 }
 

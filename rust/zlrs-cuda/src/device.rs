@@ -72,6 +72,12 @@ pub trait Device: Send {
     /// [`CudaError::Driver`].
     fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), CudaError>;
 
+    /// Waits for everything launched so far, and says whether the device can still be used.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`]: what went wrong with it, now or before.
+    fn probe(&mut self) -> Result<(), CudaError>;
+
     /// Runs a kernel.
     ///
     /// # Safety

@@ -3,7 +3,6 @@
 //! Nothing is linked: the driver's library is opened when it is first asked for, so the same package runs where there
 //! is none. Each kernel file's PTX becomes a module; the driver compiles it for the device and keeps the result.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::sync::Mutex;
@@ -12,10 +11,13 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 use cudarc::driver::sys::CUdevice_attribute::{
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID as PCI_BUS,
+    CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID as PCI_DEVICE, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID as PCI_DOMAIN,
 };
 
-use crate::{Address, Argument, CudaError, Device, Launch};
+use zlrs_engine::governor::Sensor;
+
+use crate::{Address, Argument, CudaError, Device, Launch, Nvml};
 
 /// The least compute capability, major number: the integer matrix instructions and the PTX ask for it.
 const LEAST_CAPABILITY: i32 = 8;
@@ -25,9 +27,11 @@ const STAGING_BYTES: usize = 1 << 20;
 const MAX_ARGUMENTS: usize = 24;
 
 /// The kernels, compiled by `scripts/compile_ptx.py` from `cuda/kernels`.
-const MODULES: [&[u8]; 11] = [
+const MODULES: [&[u8]; 14] = [
     include_bytes!("../../../cuda/ptx/attention.ptx"),
+    include_bytes!("../../../cuda/ptx/bandwidth.ptx"),
     include_bytes!("../../../cuda/ptx/elementwise.ptx"),
+    include_bytes!("../../../cuda/ptx/exit_head.ptx"),
     include_bytes!("../../../cuda/ptx/float_product.ptx"),
     include_bytes!("../../../cuda/ptx/gemv.ptx"),
     include_bytes!("../../../cuda/ptx/matmul.ptx"),
@@ -37,6 +41,7 @@ const MODULES: [&[u8]; 11] = [
     include_bytes!("../../../cuda/ptx/rows.ptx"),
     include_bytes!("../../../cuda/ptx/seal_kv.ptx"),
     include_bytes!("../../../cuda/ptx/store_kv.ptx"),
+    include_bytes!("../../../cuda/ptx/unfused.ptx"),
 ];
 
 /// What is known of a GPU before anything is put on it.
@@ -153,18 +158,27 @@ impl Gpu {
         &self.facts
     }
 
+    /// Its sensors, where the driver's management library is on the machine.
+    #[must_use]
+    pub fn sensor(&self) -> Option<Box<dyn Sensor>> {
+        let attribute = |attribute| {
+            // SAFETY: the device comes from the driver.
+            unsafe { result::device::get_attribute(self.device, attribute) }.ok()
+        };
+        let (domain, bus, slot) = (attribute(PCI_DOMAIN)?, attribute(PCI_BUS)?, attribute(PCI_DEVICE)?);
+        Nvml::open(&format!("{domain:08x}:{bus:02x}:{slot:02x}.0"))
+            .map(|nvml| Box::new(nvml) as Box<dyn Sensor>)
+    }
+
     /// Makes the context current in this thread.
     fn enter(&self) -> Result<(), CudaError> {
-        thread_local! {
-            static CURRENT: Cell<usize> = const { Cell::new(0) };
-        }
-        if CURRENT.get() == self.context as usize {
+        // Another library in this thread may have made its own context current, so that is asked each time; the
+        // driver keeps it in the thread and answers without a call into the system.
+        if result::ctx::get_current().ok().flatten() == Some(self.context) {
             return Ok(());
         }
         // SAFETY: the context is retained until this value is dropped.
-        unsafe { result::ctx::set_current(self.context) }.map_err(failed("cuCtxSetCurrent"))?;
-        CURRENT.set(self.context as usize);
-        Ok(())
+        unsafe { result::ctx::set_current(self.context) }.map_err(failed("cuCtxSetCurrent"))
     }
 
     fn wait(&self, staging: &mut Staging) -> Result<(), CudaError> {
@@ -263,6 +277,13 @@ impl Device for Gpu {
         // SAFETY: as above.
         unsafe { std::ptr::copy_nonoverlapping(staging.memory, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
+    }
+
+    fn probe(&mut self) -> Result<(), CudaError> {
+        self.enter()?;
+        let mut staging = self.staging.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // An error of a kernel that ran before is given here, and again for ever after.
+        self.wait(&mut staging)
     }
 
     unsafe fn launch(&mut self, launch: &Launch<'_>) -> Result<(), CudaError> {

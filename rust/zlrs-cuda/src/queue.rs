@@ -325,6 +325,60 @@ impl<D: Device> Queue<D> {
         Ok(())
     }
 
+    /// Attention of one row over `count` positions in three passes, `scores` between them.
+    pub fn unfused_attention(
+        &mut self,
+        query: Address,
+        out: Address,
+        attend: &Attend,
+        block_table: Address,
+        scores: Address,
+        count: usize,
+    ) -> Result<(), CudaError> {
+        let place = &attend.place;
+        let heads = place.kv_heads * attend.group;
+        let [query, arena, table, out, scores] =
+            [query, place.arena, block_table, out, scores].map(Argument::Address);
+        let [block_len, key_offset, value_offset] = place.sizes();
+        let (head_dim, group, positions) = (int(place.head_dim), int(attend.group), int(count));
+        let kv = [arena, block_len, key_offset, value_offset, table];
+        let mut arguments = vec![query];
+        arguments.extend(kv);
+        arguments.extend([scores, head_dim, group, positions, Argument::Float(attend.scale)]);
+        self.run("unfused_scores", [count.div_ceil(128), heads, 1], 128, 0, &arguments)?;
+        self.run("unfused_softmax", [heads, 1, 1], 256, 0, &[scores, positions])?;
+        let mut arguments = vec![scores];
+        arguments.extend(kv);
+        arguments.extend([out, head_dim, group, positions]);
+        self.run("unfused_values", [place.head_dim.div_ceil(32), heads, 1], 256, 0, &arguments)
+    }
+
+    /// What later layers are predicted to contribute to each of `rows` rows.
+    pub fn exit_head(
+        &mut self,
+        x: Address,
+        weights: Address,
+        out: Address,
+        [features, units]: [usize; 2],
+        rows: usize,
+    ) -> Result<(), CudaError> {
+        let [x, weights, out] = [x, weights, out].map(Argument::Address);
+        let arguments = [x, weights, out, int(features), int(units), int(rows)];
+        self.run("exit_head", [rows.div_ceil(4), 1, 1], 128, 0, &arguments)
+    }
+
+    /// Reads `count` words of 16 bytes with `blocks` blocks of 256 threads, each of which writes a number to `out`.
+    pub fn read_words(
+        &mut self,
+        words: Address,
+        count: usize,
+        out: Address,
+        blocks: usize,
+    ) -> Result<(), CudaError> {
+        let arguments = [Argument::Address(words), Argument::Size(count as u64), Argument::Address(out)];
+        self.run("read_words", [blocks, 1, 1], 256, 0, &arguments)
+    }
+
     /// Makes bytes of rows for matrices with blocks of `block` weights.
     pub fn quantise(
         &mut self,

@@ -119,7 +119,7 @@ impl<D: Device> Test<D> {
                 *plane = self.put(part)?;
             }
         }
-        let matrix = Matrix { tensor_type, rows: OUTPUTS, cols: WIDTH, planes };
+        let matrix = Matrix { tensor_type, rows: OUTPUTS, cols: WIDTH, bytes: bytes.len(), planes };
         let (x, bias) = (self.put_floats(&x)?, self.put_floats(&bias)?);
         let out = self.put_floats(&vec![f32::NAN; rows * OUTPUTS])?;
         let quantised = Quantised {

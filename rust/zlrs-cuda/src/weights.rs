@@ -36,6 +36,8 @@ pub(crate) struct Matrix {
     pub tensor_type: TensorType,
     pub rows: usize,
     pub cols: usize,
+    /// Bytes of all planes.
+    pub bytes: usize,
     pub planes: [Address; 5],
 }
 
@@ -66,6 +68,18 @@ pub(crate) struct MlpWeights {
     pub up: Matrix,
     pub down: Matrix,
     pub post_norm: Address,
+}
+
+impl AttentionWeights {
+    pub fn bytes(&self) -> usize {
+        [&self.query, &self.key, &self.value, &self.output].map(|part| part.matrix.bytes).iter().sum()
+    }
+}
+
+impl MlpWeights {
+    pub fn bytes(&self) -> usize {
+        self.gate.bytes + self.up.bytes + self.down.bytes
+    }
 }
 
 #[derive(Debug)]
@@ -109,6 +123,19 @@ impl Weights {
 
     pub fn head(&self) -> &Matrix {
         self.output.as_ref().unwrap_or(&self.embedding)
+    }
+
+    /// Bytes that a step reads whatever its rows: everything but an embedding that is not the head too.
+    pub fn bytes_of_a_step(&self) -> usize {
+        let layers = self.layers.iter().map(|(attention, mlp)| {
+            attention.as_ref().map_or(0, AttentionWeights::bytes) + mlp.as_ref().map_or(0, MlpWeights::bytes)
+        });
+        layers.sum::<usize>() + self.head().bytes
+    }
+
+    /// Bytes of all matrices.
+    pub fn bytes(&self) -> usize {
+        self.bytes_of_a_step() + if self.output.is_some() { self.embedding.bytes } else { 0 }
     }
 }
 
@@ -221,7 +248,7 @@ impl<D: Device> Loader<'_, D> {
             }
             self.advance(bytes.len() as u64);
         }
-        Ok(Matrix { tensor_type, rows, cols, planes })
+        Ok(Matrix { tensor_type, rows, cols, bytes: sizes.iter().sum(), planes })
     }
 
     fn advance(&mut self, bytes: u64) {

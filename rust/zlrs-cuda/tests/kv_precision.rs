@@ -55,11 +55,17 @@ struct Case {
     /// First position and rows of each sequence.
     sequences: Vec<(u32, usize)>,
     alibi: bool,
+    /// Whether blocks are anything but f16.
+    sealed: bool,
 }
 
 /// Blocks that were there before the step have any form; those the step completes are copied.
 fn forms(case: &Case, random: &mut Random) -> Vec<Form> {
     let mut forms = Vec::new();
+    if !case.sealed {
+        let blocks = case.sequences.iter().map(|&(first, rows)| (first as usize + rows).div_ceil(16));
+        return vec![Form::Half; blocks.sum()];
+    }
     for &(first, rows) in &case.sequences {
         let bits = if random.next().is_multiple_of(2) { CodeBits::Eight } else { CodeBits::Four };
         let (first_block, last_block) = (first as usize / 16, (first as usize + rows - 1) / 16);
@@ -209,10 +215,14 @@ fn check(case: &Case, order: Order) {
         let window = case.window.unwrap_or(0) as usize;
         arguments.extend([dim, case.group, window, queries].map(|size| Argument::Int(size as i32)));
         arguments.push(Argument::Float(scale));
-        arguments.extend([device.forms, device.copies].map(Argument::Address));
+        let mut kernel = "attention";
+        if case.sealed {
+            kernel = "attention_mixed";
+            arguments.extend([device.forms, device.copies].map(Argument::Address));
+        }
         let shared = zlrs_cuda::attention_shared_bytes(queries, dim) as u32;
         let grid = [splits as u32, case.kv_heads as u32, parts.len() as u32];
-        host.run("attention_mixed", grid, 128, shared, &arguments);
+        host.run(kernel, grid, 128, shared, &arguments);
     };
     let mut parts = Vec::new();
     let mut first = 0;
@@ -328,6 +338,7 @@ fn every_form_at_the_edges_of_pages_tiles_and_splits() {
             window: None,
             sequences: vec![(first, rows), (31, 3)],
             alibi: false,
+            sealed: true,
         };
         check(&case, Order::Shuffled);
     }
@@ -335,14 +346,16 @@ fn every_form_at_the_edges_of_pages_tiles_and_splits() {
 
 #[test]
 fn windows_groups_head_sizes_and_a_bias_by_distance() {
-    for (group, head_dim, window, alibi) in [
-        (1, 8, Some(20), true),
-        (7, 64, None, true),
-        (2, 80, Some(33), false),
-        (4, 128, None, false),
-        (1, 256, None, false),
+    for (group, head_dim, window, alibi, sealed) in [
+        (1, 8, Some(20), true, true),
+        (7, 64, None, true, true),
+        (3, 32, Some(40), true, false),
+        (2, 80, Some(33), false, true),
+        (4, 128, None, false, true),
+        (1, 256, None, false, true),
     ] {
-        let case = Case { kv_heads: 1, group, head_dim, window, sequences: vec![(45, 20), (0, 18)], alibi };
+        let sequences = vec![(45, 20), (0, 18)];
+        let case = Case { kv_heads: 1, group, head_dim, window, sequences, alibi, sealed };
         for order in [Order::Ascending, Order::Descending, Order::Shuffled] {
             check(&case, order);
         }
@@ -359,6 +372,7 @@ fn the_reference_of_this_file_is_the_engine_s_where_all_is_f16() {
         window: Some(700),
         sequences: vec![(1030, 3)],
         alibi: false,
+        sealed: false,
     };
     let memory = Memory::new(&case, &mut random);
     let query: Vec<f32> = (0..3 * 2 * 24).map(|_| random.float()).collect();

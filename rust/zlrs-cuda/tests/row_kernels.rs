@@ -79,6 +79,13 @@ fn rotation_in_both_layouts_and_every_scaling() {
     let scalings = [
         RopeScaling::None,
         RopeScaling::Linear { factor: 4.0 },
+        RopeScaling::Ntk { factor: 3.0 },
+        RopeScaling::Llama3 {
+            factor: 8.0,
+            low_frequency_factor: 1.0,
+            high_frequency_factor: 4.0,
+            original_context: 128,
+        },
         RopeScaling::Yarn {
             factor: 4.0,
             original_context: 64,
@@ -87,7 +94,9 @@ fn rotation_in_both_layouts_and_every_scaling() {
             attention_factor: 1.0,
         },
     ];
-    for (scaling, (dimensions, head_dim)) in scalings.into_iter().zip([(64, 64), (6, 10), (128, 128)]) {
+    for (scaling, (dimensions, head_dim)) in
+        scalings.into_iter().zip([(64, 64), (6, 10), (32, 48), (80, 80), (128, 128)])
+    {
         let parameters = RopeParameters { dimensions, base: 10_000.0, scaling, frequency_factors: None };
         let table = RopeTable::new(&parameters, 300).unwrap();
         let positions = [0_u32, 17, 299];

@@ -6,6 +6,8 @@ use zlrs_kernels::{KernelError, Pool};
 use zlrs_model::decoder::Decoder;
 use zlrs_model::source::TensorSource;
 
+use crate::engine::LayerParts;
+use crate::governor::Governor;
 use crate::plan::Plan;
 
 /// Why a step gave no logits.
@@ -66,6 +68,15 @@ pub struct Shape {
     pub max_rows: usize,
 }
 
+/// What a backend has loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Held {
+    /// Bytes of weights.
+    pub weight_bytes: usize,
+    /// What each layer holds, in order.
+    pub parts: Vec<LayerParts>,
+}
+
 /// A device with the model's weights and the KV memory. Used by one thread.
 pub trait Backend: Send {
     /// Sizes, fixed for the life of the backend.
@@ -113,9 +124,21 @@ pub trait Backend: Send {
         None
     }
 
-    /// Makes the backend usable after a step that failed or panicked: a poisoned thread pool is replaced.
+    /// Reports every step to the governor from now on, and attaches the device to it. Backends that compute in one
+    /// precision only ignore it.
+    fn govern(&mut self, governor: Governor) {
+        let _ = governor;
+    }
+
+    /// What has been loaded, as far as the backend tells.
+    fn held(&self) -> Held {
+        Held::default()
+    }
+
+    /// Makes the backend usable after a step that failed or panicked: a poisoned thread pool is replaced, a device
+    /// is asked whether it still answers.
     ///
     /// # Errors
-    /// [`BackendError`] if that failed too.
+    /// [`BackendError`] if it cannot be used any more.
     fn recover(&mut self) -> Result<(), BackendError>;
 }

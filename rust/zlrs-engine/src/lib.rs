@@ -12,6 +12,7 @@ pub mod cpu;
 pub mod draft;
 mod engine;
 mod error;
+pub mod governor;
 pub mod kv;
 pub mod perplexity;
 pub mod plan;
@@ -26,7 +27,7 @@ pub mod vocabulary;
 
 pub use draft::Drafting;
 pub use engine::{
-    DEFAULT_KV_BYTES_LIMIT, DRAFT_VOCABULARY, DeviceChoice, Engine, Facts, LayerParts, LoadOptions, MaskUse,
+    DEFAULT_KV_BYTES_LIMIT, DRAFT_VOCABULARY, DeviceChoice, Engine, Facts, Hardware, KvChoice, LayerParts, LoadOptions, MaskUse,
 };
 pub use error::EngineError;
 pub use prefix::{Pin, Tenant};

@@ -23,6 +23,12 @@ pub enum RopeScaling {
         /// Above 0; more than 1 stretches.
         factor: f64,
     },
+    /// NTK-aware: the base grows by `factor^(d / (d - 2))` for d dimensions, so that the longest wavelength is
+    /// stretched by `factor` and the shortest is kept.
+    Ntk {
+        /// At least 1; the dimensions are then more than 2.
+        factor: f64,
+    },
     /// Llama 3.1: long wavelengths divided by `factor`, short ones kept, a linear transition between.
     Llama3 {
         /// Above 0.
@@ -94,6 +100,13 @@ impl RopeParameters {
                 check("scaling factor", factor, "above 0", |factor| factor > 0.0)?;
                 for frequency in &mut frequencies {
                     *frequency /= factor;
+                }
+            }
+            RopeScaling::Ntk { factor } => {
+                check("scaling factor", factor, "at least 1", |factor| factor >= 1.0)?;
+                check("dimensions", self.dimensions as f64, "more than 2", |dimensions| dimensions > 2.0)?;
+                for (pair, frequency) in frequencies.iter_mut().enumerate() {
+                    *frequency *= factor.powf(-2.0 * pair as f64 / (self.dimensions - 2) as f64);
                 }
             }
             RopeScaling::Llama3 { factor, low_frequency_factor, high_frequency_factor, original_context } => {

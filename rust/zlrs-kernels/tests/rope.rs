@@ -48,6 +48,20 @@ fn linear_scaling_and_factors_divide_frequencies() {
 }
 
 #[test]
+fn ntk_scaling_keeps_the_shortest_wave_and_stretches_the_longest() {
+    let base = frequencies(&plain(16, 10_000.0));
+    let scaled = |factor| RopeParameters { scaling: RopeScaling::Ntk { factor }, ..plain(16, 10_000.0) };
+    let found = frequencies(&scaled(4.0));
+    assert_close(&[found[0], found[7]], &[base[0], base[7] / 4.0]);
+    // The same as another base, by the published formula.
+    let other = plain(16, 10_000.0 * 4_f64.powf(16.0 / 14.0));
+    assert_close(&found, &frequencies(&other));
+    assert!(RopeTable::new(&scaled(0.5), 2).is_err());
+    let two = RopeParameters { scaling: RopeScaling::Ntk { factor: 2.0 }, ..plain(2, 10_000.0) };
+    assert!(RopeTable::new(&two, 2).is_err());
+}
+
+#[test]
 fn llama3_scaling_keeps_short_waves_and_stretches_long_ones() {
     // The published formula, by wavelengths.
     let parameters = RopeParameters {

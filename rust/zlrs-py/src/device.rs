@@ -61,6 +61,30 @@ pub fn gpu_info(py: Python<'_>) -> BTreeMap<&'static str, String> {
     }
 }
 
+/// What one layer's attention of one row takes, fused and in three passes, and an exit head for `rows` rows: seconds,
+/// and bytes that attention reads.
+#[pyfunction]
+pub fn gpu_measure(
+    py: Python<'_>,
+    heads: usize,
+    kv_heads: usize,
+    head_dim: usize,
+    depth: usize,
+    rows: usize,
+) -> PyResult<BTreeMap<&'static str, f64>> {
+    let shape = zlrs_cuda::AttentionShape { heads, kv_heads, head_dim, depth };
+    let clock = zlrs_engine::clock::SystemClock::default();
+    let measured =
+        py.detach(|| zlrs_cuda::Gpu::open().and_then(|gpu| zlrs_cuda::measure(gpu, &clock, shape, rows, 21)));
+    let measured = measured.map_err(|error| core_error(py, "configuration_error", &error.to_string()))?;
+    Ok(BTreeMap::from([
+        ("fused_s", measured.fused),
+        ("unfused_s", measured.unfused),
+        ("exit_head_s", measured.exit_head),
+        ("bytes", (4 * kv_heads * head_dim * depth) as f64),
+    ]))
+}
+
 /// Runs the kernels on the GPU against their references, as every load on a GPU does; an error says which differs.
 #[pyfunction]
 pub fn gpu_self_test(py: Python<'_>) -> PyResult<()> {

@@ -15,6 +15,7 @@ use zlrs_engine::{Drafting, Engine, LoadOptions, MaskUse, Message, Priority, Req
 use crate::device::DeviceSetting;
 use crate::error::{core_error, detached, to_python};
 use crate::generation::PyGeneration;
+use crate::governor::{GovernorDecision, kv_choice};
 use crate::mask::{PyMask, hex};
 use crate::meter::{Parts, parts_of};
 use crate::session::{PyPin, RestoredState, key_of, tenant_of};
@@ -34,7 +35,7 @@ pub struct PyEngine {
 impl PyEngine {
     /// Reads a GGUF file and starts the engine thread. `progress` is called with bytes done and in all.
     #[staticmethod]
-    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", device="cpu", mask=None, mask_fallback=false, self_drafting="off", draft_mask=None, draft_vocabulary=32_768, progress=None))]
+    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", device="cpu", kv_precision="f16", governor_policy="idle", thermal_limit_c=75, mask=None, mask_fallback=false, self_drafting="off", draft_mask=None, draft_vocabulary=32_768, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "the options of a load, by name only")]
     fn load(
         py: Python<'_>,
@@ -46,6 +47,9 @@ impl PyEngine {
         chunk_tokens: usize,
         drafting: &str,
         device: &str,
+        kv_precision: &str,
+        governor_policy: &str,
+        thermal_limit_c: u32,
         mask: Option<&PyMask>,
         mask_fallback: bool,
         self_drafting: &str,
@@ -67,6 +71,8 @@ impl PyEngine {
         let device = py
             .detach(|| DeviceSetting::find(device))
             .map_err(|message| core_error(py, "configuration_error", &message))?;
+        let kv = kv_choice(kv_precision, governor_policy, thermal_limit_c)
+            .map_err(|message| core_error(py, "configuration_error", &message))?;
         let reporter = progress.map(Reporter::new);
         let engine = detached(py, || {
             let progress = |done, total| {
@@ -82,6 +88,7 @@ impl PyEngine {
                 chunk_tokens,
                 drafting,
                 device: device.choice(),
+                kv,
                 mask: mask.map(|mask| &mask.mask),
                 mask_fallback,
                 self_drafting,
@@ -105,6 +112,18 @@ impl PyEngine {
         (facts.device.clone(), note)
     }
 
+    /// What computes now, and the precision of keys and values.
+    fn hardware(&self) -> (&'static str, &'static str) {
+        let hardware = self.engine.hardware();
+        (hardware.mode, hardware.kv_precision.name())
+    }
+
+    /// The governor's peak in bytes a second and its decisions; nothing where none is in force.
+    fn governor(&self) -> Option<(f64, Vec<GovernorDecision>)> {
+        let report = self.engine.governor()?;
+        Some((report.peak_bytes_per_second, report.decisions.iter().map(GovernorDecision::from).collect()))
+    }
+
     /// Facts of the loaded model. The first call sums the file.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let sha256 = detached(py, || self.engine.file_sha256().map(str::to_owned))?;
@@ -121,6 +140,7 @@ impl PyEngine {
         info.set_item("threads", facts.threads)?;
         info.set_item("isa", facts.isa)?;
         info.set_item("device", &facts.device)?;
+        info.set_item("kv_precision", facts.kv.name())?;
         info.set_item("numerics_version", zlrs_kernels::NUMERICS_VERSION)?;
         info.set_item("layers", facts.layers)?;
         info.set_item("has_chat_template", self.engine.has_chat_template())?;
@@ -292,6 +312,7 @@ impl PyEngine {
             ("kv_blocks_evicted", statistics.kv_blocks_evicted),
             ("pauses", statistics.pauses),
             ("recoveries", statistics.recoveries),
+            ("backend_lost", statistics.backend_lost),
         ]))
     }
 

@@ -8,6 +8,7 @@ mod engine;
 mod error;
 mod fingerprint;
 mod generation;
+mod governor;
 mod graph;
 mod graph_files;
 mod judge;
@@ -31,7 +32,7 @@ mod _core {
     #[pymodule_export]
     use super::build_info::build_info;
     #[pymodule_export]
-    use super::device::{gpu_info, gpu_self_test};
+    use super::device::{gpu_info, gpu_measure, gpu_self_test};
     #[pymodule_export]
     use super::engine::PyEngine;
     #[pymodule_export]

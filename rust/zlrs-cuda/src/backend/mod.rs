@@ -7,11 +7,15 @@ mod attend;
 mod buffers;
 mod feed;
 mod forms;
+mod governed;
 mod state;
 mod tables;
 
-use zlrs_engine::backend::{Backend, BackendError, Shape};
+use zlrs_engine::LayerParts;
+use zlrs_engine::backend::{Backend, BackendError, Held, Shape};
+use zlrs_engine::clock::{Clock, SystemClock};
 use zlrs_engine::cpu::kv_layout;
+use zlrs_engine::governor::{Governor, Sensor};
 use zlrs_engine::kv::BLOCK_TOKENS;
 use zlrs_engine::plan::{Blocks, CHUNK_ROWS, Drafts, Heads, KvPrecision, Layers, Plan};
 use zlrs_kernels::{KernelError, KvLayout, RopeTable};
@@ -22,7 +26,7 @@ use self::buffers::Buffers;
 use self::forms::Forms;
 use self::tables::Tables;
 use crate::queue::{KvPlace, Queue};
-use crate::weights::{LoadError, Matrix, Weights};
+use crate::weights::{AttentionWeights, LoadError, Matrix, MlpWeights, Weights};
 use crate::{Address, CudaError, Device};
 
 /// Weights, KV memory and working memory on one device. Deterministic: the logits of a row depend on the tokens
@@ -37,6 +41,9 @@ pub struct CudaBackend<D: Device> {
     buffers: Buffers,
     tables: Tables,
     forms: Forms,
+    clock: SystemClock,
+    governor: Option<Governor>,
+    sensor: Option<Box<dyn Sensor>>,
     logits: Vec<f32>,
     logits_bytes: Vec<u8>,
     shape: Shape,
@@ -94,6 +101,9 @@ impl<D: Device> CudaBackend<D> {
             buffers,
             tables,
             forms: Forms::new(blocks),
+            clock: SystemClock::default(),
+            governor: None,
+            sensor: None,
             logits,
             logits_bytes,
             shape,
@@ -238,6 +248,7 @@ impl<D: Device> Backend for CudaBackend<D> {
 
     fn step(&mut self, plan: &Plan, interrupt: &dyn Fn() -> bool) -> Result<&[f32], BackendError> {
         self.check(plan)?;
+        let begun = self.clock.now();
         self.forms.prepare(plan);
         self.tables.fill(&mut self.queue.0, plan, &self.forms)?;
         let places = *self.tables.places();
@@ -261,6 +272,10 @@ impl<D: Device> Backend for CudaBackend<D> {
         }
         let wanted = plan.logits_rows();
         self.head(hidden, wanted)?;
+        if wanted > 0 {
+            // The logits have come, so everything has been computed.
+            self.report_step(plan, begun);
+        }
         Ok(&self.logits[..wanted * self.shape.vocabulary])
     }
 
@@ -273,8 +288,23 @@ impl<D: Device> Backend for CudaBackend<D> {
     }
 
     fn recover(&mut self) -> Result<(), BackendError> {
-        // Nothing of a step outlives it but the device's own state, which answers by failing again.
-        Ok(())
+        // Nothing of a step outlives it but the device's own state.
+        Ok(self.queue.0.probe()?)
+    }
+
+    fn govern(&mut self, governor: Governor) {
+        self.govern_by(governor);
+    }
+
+    fn held(&self) -> Held {
+        let parts = self.decoder.layers.iter().zip(&self.weights.layers).map(|(layer, (attention, mlp))| {
+            LayerParts::new(
+                layer,
+                attention.as_ref().map_or(0, AttentionWeights::bytes),
+                mlp.as_ref().map_or(0, MlpWeights::bytes),
+            )
+        });
+        Held { weight_bytes: self.weights.bytes(), parts: parts.collect() }
     }
 }
 

@@ -8,7 +8,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libloading::Library;
@@ -27,6 +27,10 @@ pub enum Order {
     Shuffled = 2,
 }
 
+fn lost(call: &'static str) -> CudaError {
+    CudaError::Driver { call, what: "the device was lost".to_owned() }
+}
+
 /// One launch at a time in the process: the shim keeps its block in global memory.
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -35,6 +39,8 @@ pub struct Host {
     pub order: Order,
     /// Calls of `allocate` so far.
     pub allocations: Arc<AtomicUsize>,
+    /// Whether the device fails from now on.
+    pub lost: Arc<AtomicBool>,
     /// A kernel that does nothing here.
     off: Option<&'static str>,
     /// Bytes that may still be allocated.
@@ -44,7 +50,14 @@ pub struct Host {
 
 impl Host {
     pub fn new(order: Order) -> Self {
-        Self { order, allocations: Arc::default(), off: None, room: usize::MAX, memory: Vec::new() }
+        Self {
+            order,
+            allocations: Arc::default(),
+            lost: Arc::default(),
+            off: None,
+            room: usize::MAX,
+            memory: Vec::new(),
+        }
     }
 
     /// A device on which a kernel does nothing.
@@ -177,7 +190,14 @@ impl Device for Host {
         Ok(())
     }
 
+    fn probe(&mut self) -> Result<(), CudaError> {
+        if self.lost.load(Ordering::Relaxed) { Err(lost("a probe")) } else { Ok(()) }
+    }
+
     unsafe fn launch(&mut self, launch: &Launch<'_>) -> Result<(), CudaError> {
+        if self.lost.load(Ordering::Relaxed) {
+            return Err(lost(launch.kernel));
+        }
         if self.off == Some(launch.kernel) {
             return Ok(());
         }

@@ -9,8 +9,10 @@ use zlrs_model::mask::Mask;
 use zlrs_model::source::TensorSource;
 use zlrs_model::weights::{AttentionWeights, LayerWeights, MlpWeights, Weights};
 
+use super::KvChoice;
+
 /// Facts of a loaded model, for receipts and for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// The model's own name, or the file's.
     pub name: String,
@@ -34,6 +36,8 @@ pub struct Facts {
     pub device: String,
     /// Why an accelerator that was preferred is not used.
     pub device_note: Option<String>,
+    /// How keys and values are stored.
+    pub kv: KvChoice,
     /// What became of the mask, if one was given.
     pub mask: MaskUse,
     /// Query heads left out of attention blocks that are there, as (layer, head).
@@ -77,6 +81,22 @@ pub struct LayerParts {
     pub kv_bytes_per_token: usize,
 }
 
+impl LayerParts {
+    /// Of a layer whose blocks' weights take so many bytes.
+    #[must_use]
+    pub fn new(layer: &Layer, attention_bytes: usize, mlp_bytes: usize) -> Self {
+        let attention = layer.attention.as_ref();
+        Self {
+            heads: attention.map_or(0, |part| part.heads),
+            kv_heads: attention.map_or(0, |part| part.kv_heads),
+            head_dim: attention.map_or(0, |part| part.head_dim),
+            attention_bytes,
+            mlp_bytes,
+            kv_bytes_per_token: attention.map_or(0, |part| 2 * size_of::<u16>() * part.kv_width()),
+        }
+    }
+}
+
 /// Heads that a mask leaves out of attention blocks that it keeps.
 pub(super) fn zero_heads(mask: &Mask) -> Vec<(usize, usize)> {
     let kept = mask.layers.iter().enumerate().filter(|(_, layer)| !layer.without_attention());
@@ -102,15 +122,11 @@ pub(crate) fn multiply_adds(decoder: &Decoder) -> usize {
 /// What each layer of a loaded model holds.
 pub(crate) fn parts(decoder: &Decoder, weights: &Weights) -> Vec<LayerParts> {
     let of_layer = |(layer, weights): (&Layer, &LayerWeights)| {
-        let attention = layer.attention.as_ref();
-        LayerParts {
-            heads: attention.map_or(0, |part| part.heads),
-            kv_heads: attention.map_or(0, |part| part.kv_heads),
-            head_dim: attention.map_or(0, |part| part.head_dim),
-            attention_bytes: weights.attention.as_ref().map_or(0, AttentionWeights::bytes),
-            mlp_bytes: weights.mlp.as_ref().map_or(0, MlpWeights::bytes),
-            kv_bytes_per_token: attention.map_or(0, |part| 2 * size_of::<u16>() * part.kv_width()),
-        }
+        LayerParts::new(
+            layer,
+            weights.attention.as_ref().map_or(0, AttentionWeights::bytes),
+            weights.mlp.as_ref().map_or(0, MlpWeights::bytes),
+        )
     };
     decoder.layers.iter().zip(&weights.layers).map(of_layer).collect()
 }
@@ -142,6 +158,7 @@ impl Facts {
             layers: decoder.layers.len(),
             device: "cpu".to_owned(),
             device_note: None,
+            kv: KvChoice::default(),
             mask: MaskUse::None,
             zero_heads: Vec::new(),
             weight_bytes: 0,

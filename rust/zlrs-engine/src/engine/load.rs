@@ -14,7 +14,7 @@ use zlrs_model::weights::Weights;
 
 use super::facts::{MaskUse, multiply_adds, parts, zero_heads};
 use super::identity::sha256_of;
-use super::{Engine, Facts};
+use super::{Engine, Facts, KvChoice};
 use crate::EngineError;
 use crate::backend::{Accelerator, Backend, BackendError};
 use crate::cpu::{CpuBackend, kv_layout};
@@ -68,6 +68,8 @@ pub struct LoadOptions<'progress> {
     pub draft_vocabulary: usize,
     /// Where the model is computed.
     pub device: DeviceChoice<'progress>,
+    /// How keys and values are stored on an accelerator; anything but f16 changes answers.
+    pub kv: KvChoice,
     /// The instruction set; by default what `ZLRS_ISA` says, or the best there is.
     pub isa: Option<Isa>,
     /// Parts of the model to leave out: they get no weights and no KV memory and are not computed.
@@ -91,6 +93,7 @@ impl Default for LoadOptions<'_> {
             draft_mask: None,
             draft_vocabulary: DRAFT_VOCABULARY,
             device: DeviceChoice::Processor,
+            kv: KvChoice::default(),
             isa: None,
             mask: None,
             mask_fallback: false,
@@ -138,7 +141,10 @@ impl Engine {
         facts.mask = mask_use;
         facts.token_multiply_adds_full = token_multiply_adds_full;
         let on_device = on_device(options, &decoder, &file, sizes, &mut facts)?;
-        let backend: Box<dyn Backend> = if let Some(backend) = on_device {
+        let on_processor = on_device.is_none();
+        let mut backend: Box<dyn Backend> = if let Some(backend) = on_device {
+            let held = backend.held();
+            (facts.weight_bytes, facts.parts) = (held.weight_bytes, held.parts);
             backend
         } else {
             let pool = Pool::new(threads)?;
@@ -165,12 +171,14 @@ impl Engine {
             chunk_rows: chunk_rows.max(RUNNING_LIMIT),
             chunk_rows_beside_decoding: chunk_rows.min(CHUNK_ROWS_BESIDE_DECODING),
         };
-        let planner = Box::new(planner);
+        let kv = if on_processor { options.kv.on_processor(options.device)? } else { options.kv };
+        facts.kv = kv;
+        let (planner, governor) = kv.plan(Box::new(planner), &mut *backend);
         let (drafting, self_drafting) = (options.drafting, options.self_drafting);
         let options =
             SchedulerOptions { queue_limit, planner, drafting, self_drafting, ..SchedulerOptions::default() };
         let scheduler = Scheduler::start(backend, tokenizer.clone(), options)?;
-        Ok(Self { scheduler, tokenizer, template, facts, file, mask, identity: OnceLock::new() })
+        Ok(Self { scheduler, tokenizer, template, facts, governor, file, mask, identity: OnceLock::new() })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod facts;
 mod identity;
+mod kv_choice;
 mod load;
 
 use std::path::Path;
@@ -15,9 +16,11 @@ use zlrs_model::tokenizer::{Segment, Tokenizer};
 pub(crate) use facts::parts;
 pub use facts::{Facts, LayerParts, MaskUse};
 pub(crate) use identity::sha256_of;
+pub use kv_choice::{Hardware, KvChoice};
 pub use load::{DEFAULT_KV_BYTES_LIMIT, DRAFT_VOCABULARY, DeviceChoice, LoadOptions};
 
 use crate::backend::Shape;
+use crate::governor::Governor;
 use crate::prefix::{Pin, Tenant};
 use crate::scheduler::Scheduler;
 use crate::session::{Identity, Restored, Saved, State, StateKey, restore, save};
@@ -31,6 +34,7 @@ pub struct Engine {
     /// `Err`: why the file's template cannot be used; the model itself can.
     template: Option<Result<ChatTemplate, String>>,
     facts: Facts,
+    governor: Option<Governor>,
     file: File,
     /// Sum of the mask in use.
     mask: Option<[u8; 32]>,
@@ -163,7 +167,7 @@ impl Engine {
         if let Some(&identity) = self.identity.get() {
             return Ok(identity);
         }
-        let identity = Identity::of(&self.file, self.mask.as_ref(), self.shape().block_bytes)?;
+        let identity = Identity::of(&self.file, self.mask.as_ref(), self.facts.kv, self.shape().block_bytes)?;
         Ok(*self.identity.get_or_init(|| identity))
     }
 

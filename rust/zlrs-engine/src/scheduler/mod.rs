@@ -234,6 +234,7 @@ impl Scheduler {
             kv_blocks_evicted: read(&self.counters.kv_blocks_evicted),
             pauses: read(&self.counters.pauses),
             recoveries: read(&self.counters.recoveries),
+            backend_lost: read(&self.counters.backend_lost),
         })
     }
 

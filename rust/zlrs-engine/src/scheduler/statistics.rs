@@ -43,6 +43,8 @@ pub struct Statistics {
     pub pauses: u64,
     /// Times the backend had to be made usable again.
     pub recoveries: u64,
+    /// 1 while the backend cannot be made usable, so that every request fails.
+    pub backend_lost: u64,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +64,7 @@ pub(super) struct Counters {
     pub kv_blocks_evicted: AtomicU64,
     pub pauses: AtomicU64,
     pub recoveries: AtomicU64,
+    pub backend_lost: AtomicU64,
 }
 
 /// How a request ended.

@@ -3,6 +3,7 @@
 //! The four rooms know nothing of each other but the list of running requests and the plan between them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -190,13 +191,8 @@ impl Worker {
 
     /// Computes the plan, then hands each request its logits.
     fn step(&mut self) {
-        if self.needs_recovery {
-            add(&self.counters.recoveries, 1);
-            if let Err(error) = self.backend.recover() {
-                self.fail_running(&error.into());
-                return;
-            }
-            self.needs_recovery = false;
+        if self.needs_recovery && !self.recover() {
+            return;
         }
         // A step ends early when at least half of its rows are for nobody: what the others lose by it is no
         // more than what they would wait for.
@@ -227,10 +223,27 @@ impl Worker {
             Err(BackendError::Interrupted) => {}
             Err(error) => {
                 self.needs_recovery = true;
+                let of_device = matches!(error, BackendError::Device(_));
                 self.fail_running(&error.into());
+                // Probes must hear of a dead device before the next request does.
+                if of_device {
+                    self.recover();
+                }
             }
         }
         self.clear_ended();
+    }
+
+    /// Makes the backend usable again; whether it is.
+    fn recover(&mut self) -> bool {
+        add(&self.counters.recoveries, 1);
+        let result = self.backend.recover();
+        self.needs_recovery = result.is_err();
+        self.counters.backend_lost.store(u64::from(self.needs_recovery), Ordering::Relaxed);
+        if let Err(error) = result {
+            self.fail_running(&error.into());
+        }
+        !self.needs_recovery
     }
 
     /// Counts what the step took, sends what was chosen, shares what was stored.
