@@ -1,4 +1,5 @@
-"""What a GPU does with zlrs, in minutes: kernels against their references, exactness, speed. JSON on stdout.
+"""What a GPU does with zlrs, in minutes: kernels against their references, exactness, the governor, speed, and
+attention beside the same in three passes and PyTorch's. JSON on stdout.
 
 Needs the installed package and nothing else: no network, no compiler, no model. Models of the wanted shapes
 are made on the spot with random Q4_K weights, so they write nonsense at the speed of real ones. Without a
@@ -13,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import statistics
 import struct
 import sys
 import tempfile
@@ -28,6 +30,8 @@ STEPS = 64
 """Tokens of a measured answer."""
 TOGETHER = 16
 """Answers of the measured batch."""
+ROWS_OF_AN_EXIT_HEAD = 256
+"""A whole step's."""
 Q4_K, F32 = 12, 0
 BLOCK_WEIGHTS, BLOCK_BYTES = 256, 144
 
@@ -194,8 +198,85 @@ def exactness(folder: Path) -> dict[str, bool]:
     return {"tokens_of_the_processor": alone == expected[:4], "alone_equals_together": together == expected}
 
 
-def speed(name: str, depths: list[int], folder: Path) -> dict[str, object]:
-    """Tokens a second of prompts and answers at each depth, and of many answers at once."""
+def attention(shape: Shape, depth: int) -> dict[str, object]:
+    """One layer's attention of one row: fused, in three passes, and PyTorch's where it is; an exit head's cost."""
+    found = _core.gpu_measure(shape.heads, shape.kv_heads, shape.head, depth, ROWS_OF_AN_EXIT_HEAD)
+    result: dict[str, object] = {
+        "depth": depth,
+        "fused_us": round(found["fused_s"] * 1e6, 1),
+        "unfused_us": round(found["unfused_s"] * 1e6, 1),
+        "unfused_over_fused": round(found["unfused_s"] / found["fused_s"], 2),
+        "fused_gigabytes_per_second": round(found["bytes"] / found["fused_s"] / 1e9, 1),
+        "exit_head_us": round(found["exit_head_s"] * 1e6, 1),
+        "exit_head_rows": ROWS_OF_AN_EXIT_HEAD,
+    }
+    peer_s = scaled_dot_product_seconds(shape, depth)
+    if peer_s is None:
+        return {**result, "torch": "not installed, or without a GPU"}
+    return {
+        **result,
+        "torch_us": round(peer_s * 1e6, 1),
+        "torch_over_fused": round(peer_s / found["fused_s"], 2),
+    }
+
+
+def scaled_dot_product_seconds(shape: Shape, depth: int) -> float | None:
+    """The median time of PyTorch's attention of the same row, f16; None where it cannot run."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+
+    def random_halves(heads: int, rows: int) -> torch.Tensor:
+        return torch.randn(1, heads, rows, shape.head, device="cuda", dtype=torch.float16)
+
+    query = random_halves(shape.heads, 1)
+    key, value = (
+        random_halves(shape.kv_heads, depth).repeat_interleave(shape.heads // shape.kv_heads, dim=1)
+        for _ in range(2)
+    )
+    times = []
+    for _ in range(22):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times[1:])
+
+
+def governed(folder: Path) -> dict[str, dict[str, object]]:
+    """What the governor decides under both policies: alone, then many answers at once, then alone again."""
+    shape = SHAPES["0.5B"]
+    path = folder / "governed.gguf"
+    write_model(shape, 4096, path)
+    traces: dict[str, dict[str, object]] = {}
+    for policy in ("idle", "saturated"):
+        engine = _core.Engine.load(
+            path, device="cuda", drafting="off", kv_precision="governed", governor_policy=policy
+        )
+        for together in (1, TOGETHER, 1):
+            running = [ask(engine, prompt(64, 30 + index), 4 * STEPS) for index in range(together)]
+            for generation in running:
+                finish(generation)
+        peak, decisions = engine.governor() or (0.0, [])
+        traces[policy] = {"peak_gigabytes_per_second": round(peak / 1e9, 1), "decisions": decisions}
+        engine.close()
+    path.unlink()
+    return traces
+
+
+def speed(name: str, depths: list[int], folder: Path, peak: float) -> dict[str, object]:
+    """Tokens a second of prompts and answers at each depth, and of many answers at once.
+
+    Args:
+        name: Of the shape.
+        depths: Tokens before the measured ones.
+        folder: For the model.
+        peak: Of the memory, in gigabytes a second.
+    """
     shape = SHAPES[name]
     path = folder / f"{name}.gguf"
     weights = write_model(shape, max(depths) + 2 * CHUNK + STEPS, path)
@@ -223,14 +304,20 @@ def speed(name: str, depths: list[int], folder: Path) -> dict[str, object]:
             ),
             "decode_tokens_per_second": round(1 / seconds, 1),
             "decode_gigabytes_per_second": round(read / seconds / 1e9, 1),
+            "decode_share_of_peak": round(read / seconds / 1e9 / peak, 3) if peak else 0.0,
         }
         say(f"{name} at {depth}: {at[str(depth)]}")
+    _, alone = finish(ask(engine, prompt(8, 9), STEPS))
     began = time.perf_counter()
     running = [ask(engine, prompt(8, 10 + index), STEPS) for index in range(TOGETHER)]
-    for generation in running:
-        finish(generation)
+    last = [finish(generation)[1] for generation in running][-1]
     total = TOGETHER * STEPS / (time.perf_counter() - began)
-    results |= {"at_depth": at, f"tokens_per_second_of_{TOGETHER}_answers": round(total, 1)}
+    results |= {
+        "at_depth": at,
+        f"tokens_per_second_of_{TOGETHER}_answers": round(total, 1),
+        f"step_of_{TOGETHER}_rows_over_step_of_1": round(last.decode_ms / alone.decode_ms, 3),
+        "attention": attention(shape, max(depths) or CHUNK),
+    }
     path.unlink()
     return results
 
@@ -255,8 +342,10 @@ def main() -> None:
             folder = Path(temporary)
             report["exactness"] = exactness(folder)
             depths = [int(depth) for depth in options.depths.split(",")]
+            report["governor"] = traces = governed(folder)
+            peak = max(float(str(trace["peak_gigabytes_per_second"])) for trace in traces.values())
             report["speed"] = {
-                name: speed(name, depths, folder) for name in options.shapes.split(",") if name
+                name: speed(name, depths, folder, peak) for name in options.shapes.split(",") if name
             }
     result = json.dumps(report, indent=2)
     if options.out:

@@ -199,6 +199,15 @@ class Engine:
         """
         return self._usable().hardware()
 
+    def governor(self) -> tuple[float, list[dict[str, float | str | None]]] | None:
+        """The memory's peak in bytes a second, and the last 256 decisions with what they were decided by.
+
+        Returns:
+            Nothing without a governor. A decision has the keys reading, step, hardware_mode, kv_precision,
+            demand_share, achieved_share, temperature_c, clock_mhz and memory_clock_mhz.
+        """
+        return self._usable().governor()
+
     @property
     def statistics(self) -> Mapping[str, int]:
         """Counters and levels now: queued, running, kv_blocks_used, tokens_decoded, …."""

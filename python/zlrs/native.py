@@ -77,6 +77,9 @@ class NativeEngine(Protocol):
     def device(self) -> tuple[str, str | None]:
         """`cpu` or the GPU's name, and why it is not a GPU if one would have been taken."""
 
+    def governor(self) -> tuple[float, list[dict[str, float | str | None]]] | None:
+        """Peak and decisions of the governor of precision, where one is in force."""
+
     def hardware(self) -> tuple[str, str]:
         """Mode of the hardware, and the precision of keys and values, now."""
 

@@ -222,6 +222,9 @@ class FakeEngine:
     def device(self) -> tuple[str, str | None]:
         return "cpu", None
 
+    def governor(self) -> tuple[float, list[dict[str, float | str | None]]] | None:
+        return None
+
     def hardware(self) -> tuple[str, str]:
         return self.hardware_now
 

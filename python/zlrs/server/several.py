@@ -16,6 +16,7 @@ from zlrs.server.context import CONTEXT, REQUEST_ID
 from zlrs.server.errors import as_refusal, encode, invalid
 from zlrs.server.log import log
 from zlrs.server.sse import EventResponse, pieces
+from zlrs.server.turns import require_exact_kv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ use zlrs_engine::backend::{Accelerator, Backend, BackendError};
 use zlrs_model::decoder::Decoder;
 use zlrs_model::source::TensorSource;
 
-use crate::{CudaBackend, CudaError, Gpu, GpuFacts, LoadError, probe, self_test};
+use crate::{CudaBackend, CudaError, Gpu, GpuFacts, LoadError, probe, self_test, self_test_model};
 
 /// The first GPU of the machine, found but not yet opened.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl Accelerator for Cuda {
         blocks: usize,
         progress: &dyn Fn(u64, u64),
     ) -> Result<Box<dyn Backend>, BackendError> {
-        let gpu = self_test(Gpu::open()?)?;
+        let gpu = self_test_model(self_test(Gpu::open()?)?, decoder, source)?;
         let sensor = gpu.sensor();
         let backend = CudaBackend::new(gpu, decoder.clone(), source, context_tokens, blocks, progress);
         Ok(Box::new(backend.map_err(BackendError::from)?.with_sensor(sensor)))

@@ -27,6 +27,6 @@ pub use error::CudaError;
 pub use measure::{AttentionShape, Measured, measure};
 pub use nvml::Nvml;
 pub use planes::{Planes, UNIT};
-pub use self_test::self_test;
+pub use self_test::{self_test, self_test_model};
 pub use sizes::attention_shared_bytes;
 pub use weights::LoadError;

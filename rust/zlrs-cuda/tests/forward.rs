@@ -6,7 +6,7 @@ mod support;
 
 use support::model::{BLOCKS, Model, Piece, plan};
 use support::{Host, Order, Random, assert_bits};
-use zlrs_cuda::{CudaBackend, CudaError, LoadError, self_test};
+use zlrs_cuda::{CudaBackend, CudaError, LoadError, self_test, self_test_model};
 use zlrs_engine::backend::{Backend, BackendError};
 use zlrs_engine::cpu::CpuBackend;
 use zlrs_engine::plan::Plan;
@@ -148,7 +148,18 @@ fn a_step_like_one_before_allocates_nothing_on_the_device() {
 #[test]
 fn the_self_test_passes_here_and_sees_a_kernel_that_is_off() {
     self_test(Host::new(Order::Shuffled)).unwrap();
-    for kernel in ["gemv_q4_k_4", "rms_norm", "attention_merge"] {
+    for kernel in ["gemv_q4_k_4", "rms_norm", "attention_merge", "attention_mixed", "seal_blocks"] {
         assert!(matches!(self_test(Host::without(kernel)), Err(CudaError::SelfTest { .. })), "{kernel}");
     }
+}
+
+#[test]
+fn the_self_test_of_a_model_covers_its_own_kernels() {
+    let model = Model::new(&Settings { types: Types::One(TensorType::Q6K), layers: 1, ..Settings::default() });
+    self_test_model(Host::new(Order::Shuffled), &model.decoder, &model.file).unwrap();
+    for kernel in ["gemv_q6_k_1", "gemv_q6_k_2", "gemv_q6_k_4", "gemv_q6_k_8", "matmul_q6_k", "attention_merge"] {
+        let error = self_test_model(Host::without(kernel), &model.decoder, &model.file).err().unwrap();
+        assert!(matches!(error, LoadError::Device(CudaError::SelfTest { .. })), "{kernel}: {error}");
+    }
+    self_test_model(Host::without("gemv_q4_k_1"), &model.decoder, &model.file).unwrap();
 }

@@ -17,8 +17,8 @@ pub const CONTEXT: usize = 640;
 pub const BLOCKS: usize = 64;
 
 pub struct Model {
-    file: File,
-    decoder: Decoder,
+    pub file: File,
+    pub decoder: Decoder,
     _path: tempfile::TempPath,
 }
 

@@ -3,18 +3,22 @@
 //! A driver's compiler stands between the kernels that tests have seen and the device; this shows within some
 //! milliseconds that it kept their order of operations.
 
+mod attention;
+
 use zlrs_engine::sampling::uniform;
 use zlrs_kernels::naive::{kv::to_half, matmul::matmul};
-use zlrs_kernels::{
-    AttentionRow, Isa, KvLayout, Pool, Scratch, TensorType, attention, rms_norm, silu_multiply,
-};
-use zlrs_model::decoder::Activation;
+use zlrs_kernels::{Isa, TensorType, rms_norm, silu_multiply};
+use zlrs_model::decoder::{Activation, Decoder, find};
+use zlrs_model::source::TensorSource;
 
-use crate::queue::{Attend, KvPlace, Parts, Quantised, Queue, RowPlaces};
-use crate::weights::Matrix;
+use self::attention::Heads;
+use crate::queue::{Quantised, Queue};
+use crate::weights::{LoadError, Matrix};
 use crate::{Address, CudaError, Device, Planes};
 
 const WIDTH: usize = 512;
+/// Rows of products: one for each kernel of few rows, and two for that of many.
+const ROWS: [usize; 6] = [1, 2, 3, 7, 9, 33];
 const OUTPUTS: usize = 19;
 const TYPES: [TensorType; 8] = [
     TensorType::F16,
@@ -35,16 +39,46 @@ pub fn self_test<D: Device>(device: D) -> Result<D, CudaError> {
     let mut test = Test { queue: Queue(device), drawn: 0, memory: Vec::new() };
     for tensor_type in TYPES {
         for rows in [1, 3, 9] {
-            test.product(tensor_type, rows)?;
+            test.product(tensor_type, WIDTH, rows)?;
         }
     }
     test.rows()?;
-    test.attention()?;
-    let Test { queue: Queue(mut device), memory, .. } = test;
-    for memory in memory {
-        device.free(memory);
+    test.attention(Heads { head_dim: 64, group: 3, window: None })?;
+    Ok(test.end())
+}
+
+/// Compares the kernels that a model's steps use, in its shapes: every type and width of its matrices for every
+/// number of rows that has a kernel, and each kind of its attention. Some tenths of a second, most of them on the
+/// processor.
+///
+/// # Errors
+/// [`LoadError`]: [`CudaError::SelfTest`] for the first that differs; what the device or the source reports.
+pub fn self_test_model<D: Device>(
+    device: D,
+    decoder: &Decoder,
+    source: &dyn TensorSource,
+) -> Result<D, LoadError> {
+    let mut test = Test { queue: Queue(device), drawn: 1 << 32, memory: Vec::new() };
+    let mut matrices = Vec::new();
+    for wanted in decoder.tensors().iter().filter(|wanted| wanted.rows > 1) {
+        let kind = (find(source, wanted)?.tensor_type, wanted.cols);
+        if !matrices.contains(&kind) {
+            matrices.push(kind);
+            for rows in ROWS {
+                test.product(kind.0, kind.1, rows)?;
+            }
+        }
     }
-    Ok(device)
+    let mut attentions = Vec::new();
+    for attention in decoder.layers.iter().filter_map(|layer| layer.attention.as_ref()) {
+        let group = attention.heads / attention.kv_heads;
+        let heads = Heads { head_dim: attention.head_dim, group, window: attention.window };
+        if !attentions.contains(&heads) {
+            attentions.push(heads);
+            test.attention(heads)?;
+        }
+    }
+    Ok(test.end())
 }
 
 struct Test<D> {
@@ -55,6 +89,15 @@ struct Test<D> {
 }
 
 impl<D: Device> Test<D> {
+    /// The device, with its memory given back.
+    fn end(self) -> D {
+        let Self { queue: Queue(mut device), memory, .. } = self;
+        for memory in memory {
+            device.free(memory);
+        }
+        device
+    }
+
     /// Of 0 to 1.
     fn uniform(&mut self) -> f32 {
         self.drawn += 1;
@@ -91,8 +134,8 @@ impl<D: Device> Test<D> {
         Err(CudaError::SelfTest { kernel })
     }
 
-    fn product(&mut self, tensor_type: TensorType, rows: usize) -> Result<(), CudaError> {
-        let row_bytes = tensor_type.row_bytes(WIDTH).unwrap_or(0);
+    fn product(&mut self, tensor_type: TensorType, width: usize, rows: usize) -> Result<(), CudaError> {
+        let row_bytes = tensor_type.row_bytes(width).unwrap_or(0);
         let mut bytes: Vec<u8> = (0..OUTPUTS * row_bytes).map(|_| (self.uniform() * 256.0) as u8).collect();
         let fields: &[usize] = match tensor_type {
             TensorType::Q6K => &[208],
@@ -105,10 +148,19 @@ impl<D: Device> Test<D> {
                 block[field + 1] = (block[field + 1] & 0x8c) | 0x20;
             }
         }
-        let x = self.floats(rows * WIDTH);
+        if tensor_type.is_float() {
+            // Ordinary numbers: any bits could be none.
+            let values = self.floats(OUTPUTS * width);
+            bytes = match tensor_type {
+                TensorType::F32 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+                TensorType::F16 => values.iter().flat_map(|&value| to_half(value).to_le_bytes()).collect(),
+                _ => values.iter().flat_map(|value| [(value.to_bits() >> 16) as u8, (value.to_bits() >> 24) as u8]).collect(),
+            };
+        }
+        let x = self.floats(rows * width);
         let bias = self.floats(OUTPUTS);
         let mut expected = vec![0.0; rows * OUTPUTS];
-        matmul(tensor_type, &bytes, WIDTH, &x, Some(&bias), &mut expected);
+        matmul(tensor_type, &bytes, width, &x, Some(&bias), &mut expected);
 
         let mut planes = [Address::default(); 5];
         if tensor_type.is_float() {
@@ -119,16 +171,16 @@ impl<D: Device> Test<D> {
                 *plane = self.put(part)?;
             }
         }
-        let matrix = Matrix { tensor_type, rows: OUTPUTS, cols: WIDTH, bytes: bytes.len(), planes };
+        let matrix = Matrix { tensor_type, rows: OUTPUTS, cols: width, bytes: bytes.len(), planes };
         let (x, bias) = (self.put_floats(&x)?, self.put_floats(&bias)?);
         let out = self.put_floats(&vec![f32::NAN; rows * OUTPUTS])?;
         let quantised = Quantised {
-            quants: self.put(&vec![0; rows * WIDTH])?,
-            scales: self.put(&vec![0; rows * WIDTH / 8])?,
-            sums: self.put(&vec![0; rows * WIDTH / 4])?,
+            quants: self.put(&vec![0; rows * width])?,
+            scales: self.put(&vec![0; rows * width / 8])?,
+            sums: self.put(&vec![0; rows * width / 4])?,
         };
         if !tensor_type.is_float() {
-            self.queue.quantise(x, &quantised, rows, WIDTH, tensor_type.block_len())?;
+            self.queue.quantise(x, &quantised, rows, width, tensor_type.block_len())?;
         }
         self.queue.product(&matrix, x, &quantised, bias, out, rows)?;
         self.expect("product", out, &expected)
@@ -147,62 +199,5 @@ impl<D: Device> Test<D> {
         self.expect("rms_norm", x, &normed)?;
         self.queue.gate(Activation::Silu, x, up, x, 2 * WIDTH)?;
         self.expect("silu_multiply", x, &gated)
-    }
-
-    /// Two rows of a sequence that reach into a second split, together and with splits apart.
-    fn attention(&mut self) -> Result<(), CudaError> {
-        const HEAD_DIM: usize = 64;
-        const GROUP: usize = 3;
-        let failed = |error: zlrs_kernels::KernelError| CudaError::Driver {
-            call: "the reference of the self-test",
-            what: error.to_string(),
-        };
-        let layout = KvLayout::new(&[(1, HEAD_DIM)]).map_err(failed)?;
-        let positions = [520_i32, 521];
-        let blocks: Vec<u32> = (0..33).rev().collect();
-        let arena: Vec<u16> =
-            (0..33 * layout.block_len).map(|_| to_half(self.uniform() * 4.0 - 2.0)).collect();
-        let query = self.floats(2 * GROUP * HEAD_DIM);
-        let mut expected = vec![0.0; query.len()];
-        let rows = positions.map(|position| AttentionRow {
-            blocks: &blocks,
-            position: position as u32,
-            window: None,
-        });
-        let pool = Pool::new(1).map_err(failed)?;
-        let scratch = &mut Scratch::new();
-        let (scale, isa) = (0.125, Isa::Naive);
-        attention(&pool, isa, &arena, &layout, 0, GROUP, scale, &rows, &query, &mut expected, scratch)
-            .map_err(failed)?;
-
-        let arena = self.put(&arena.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())?;
-        let numbers: Vec<i32> = blocks.iter().map(|&block| block as i32).collect();
-        let places = RowPlaces {
-            positions: self.put_numbers(&positions)?,
-            tables: self.put_numbers(&[0, 0])?,
-            block_table: self.put_numbers(&numbers)?,
-        };
-        let place = KvPlace {
-            arena,
-            block_len: layout.block_len,
-            key_offset: layout.layers[0].key_offset,
-            value_offset: layout.layers[0].value_offset,
-            kv_heads: 1,
-            head_dim: HEAD_DIM,
-        };
-        let slopes = Address::default();
-        let attend = Attend { place, mixed: None, slopes, group: GROUP, window: 0, scale };
-        let group = GROUP as i32;
-        let together = self.put_numbers(&[0, 2, 0, group])?;
-        let alone = self.put_numbers(&[0, 1, 0, group, 1, 1, 0, group])?;
-        let partials = self.put_floats(&vec![f32::NAN; 2 * GROUP * 2 * (HEAD_DIM + 2)])?;
-        let query = self.put_floats(&query)?;
-        for (memory, count, queries, splits) in [(together, 1, 2 * GROUP, 1), (alone, 2, GROUP, 2)] {
-            let out = self.put_floats(&vec![f32::NAN; expected.len()])?;
-            let parts = Parts { memory, count, queries, splits, partials };
-            self.queue.attention(query, out, &attend, &parts, &places, 2)?;
-            self.expect("attention", out, &expected)?;
-        }
-        Ok(())
     }
 }
