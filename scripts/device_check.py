@@ -1,5 +1,7 @@
-"""What a GPU does with zlrs, in minutes: kernels against their references, exactness, the governor, speed, and
-attention beside the same in three passes and PyTorch's. JSON on stdout.
+"""What a GPU does with zlrs, in minutes: kernels against their references, exactness, speed. JSON on stdout.
+
+Attention is measured beside the same in three passes over memory, and beside PyTorch's where it is
+installed; the governor's decisions are listed.
 
 Needs the installed package and nothing else: no network, no compiler, no model. Models of the wanted shapes
 are made on the spot with random Q4_K weights, so they write nonsense at the speed of real ones. Without a
@@ -199,7 +201,7 @@ def exactness(folder: Path) -> dict[str, bool]:
 
 
 def attention(shape: Shape, depth: int) -> dict[str, object]:
-    """One layer's attention of one row: fused, in three passes, and PyTorch's where it is; an exit head's cost."""
+    """One layer's attention of one row: fused, in three passes, PyTorch's where it is; an exit head."""
     found = _core.gpu_measure(shape.heads, shape.kv_heads, shape.head, depth, ROWS_OF_AN_EXIT_HEAD)
     result: dict[str, object] = {
         "depth": depth,

@@ -62,10 +62,10 @@ def gpu_info() -> dict[str, str]:
     """
 
 def gpu_measure(heads: int, kv_heads: int, head_dim: int, depth: int, rows: int) -> dict[str, float]:
-    """What one layer's attention of one row over `depth` positions takes on the GPU, and an exit head.
+    """What a layer's attention of one row over `depth` positions takes on the GPU, and an exit head.
 
     Returns:
-        fused_s, unfused_s (three passes over memory), exit_head_s (for `rows` rows), bytes that attention reads.
+        fused_s, unfused_s (three passes over memory), exit_head_s (`rows` rows), bytes that attention reads.
 
     Raises:
         CoreError: There is no GPU, or no such shape.
@@ -245,7 +245,7 @@ class Engine:
         """`cpu` or the GPU's name, and why it is not a GPU if one would have been taken."""
 
     def hardware(self) -> tuple[str, str]:
-        """Mode of the hardware (`cpu`, `cuda`, the governor's), and the precision of keys and values, now."""
+        """Mode of the hardware (`cpu`, `cuda`, the governor's), and the precision of keys and values."""
 
     def governor(self) -> tuple[float, list[dict[str, float | str | None]]] | None:
         """The peak in bytes a second and the last 256 decisions; nothing without a governor.
@@ -258,7 +258,8 @@ class Engine:
         """Facts of the loaded model. The first call sums the file.
 
         Keys: name, architecture, quantization, file_sha256, file_bytes, vocabulary, context_tokens, threads,
-        isa, device, kv_precision, numerics_version, layers, has_chat_template, kv_bytes, weight_bytes, zero_heads
+        isa, device, kv_precision, numerics_version, layers, has_chat_template, kv_bytes, weight_bytes,
+        zero_heads
         (`LAYER.HEAD,…`), mask_sum (empty without a mask), and mask: `none`, `used`, or why it was left aside.
         """
 

@@ -1,4 +1,4 @@
-"""What receipts and probes say of the hardware: mode and precision of the moment, and a device that is lost."""
+"""What receipts and probes say of the hardware: mode and precision now, a device that is lost."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from zlrs.config import Config
     from zlrs.config.layers import Value
     from zlrs.engine import Engine
-    from zlrs.governor import Governor
     from zlrs.graph import Graph
 
 EPILOG = """\
@@ -62,7 +61,11 @@ def _parser() -> Parser:
     add("--port", type=int, help="port (8080); 0 takes a free one")
     add("--threads", type=int, metavar="N", help="worker threads (the cores this process has)")
     add("--device", choices=["auto", "cpu", "cuda"], help="where to compute (a GPU if one can be used)")
-    add("--kv-precision", choices=["f16", "q8", "q4", "governed"], help="keys and values on a GPU (f16: exact)")
+    add(
+        "--kv-precision",
+        choices=["f16", "q8", "q4", "governed"],
+        help="keys and values on a GPU (f16: exact)",
+    )
     add("--context-tokens", type=int, metavar="N", help="longest prompt plus answer (the model's own window)")
     add("--kv-bytes", type=int, metavar="N", help="hard limit of the KV memory")
     add("--mask", metavar="FILE", help="leave out the parts that a mask names (`zlrs mask build`)")
@@ -111,6 +114,7 @@ def _load(
     model: str, config: Config, mask: str | None, progress: Callable[[int, int], None] = lambda *_: None
 ) -> Engine:
     from zlrs.engine import Engine
+    from zlrs.governor import Governor
     from zlrs.models import resolve
     from zlrs.progress import Progress
 

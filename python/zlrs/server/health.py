@@ -46,7 +46,7 @@ async def handle_live(request: web.Request) -> web.Response:
 
 
 async def handle_ready(request: web.Request) -> web.Response:
-    """Requests are taken: 503 while loading, from the first sign of the end, and when a GPU no longer answers."""
+    """Requests are taken: 503 while loading, from the first sign of the end, and while a GPU is lost."""
     context = request.app[CONTEXT]
     return _probe(context, good=context.state is State.READY and not _lost(context))
 

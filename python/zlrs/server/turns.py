@@ -201,7 +201,7 @@ def require_exact_kv(asked: RequestHeaders, facts: ModelFacts) -> None:
             "compute_profile_mismatch",
             f"X-ZLRS-Compute is {wanted!r}, but this server keeps keys and values as {facts.kv_precision!r} "
             "(engine.kv_precision)",
-            suggestion="Leave the header out, or ask a server with engine.kv_precision = \"f16\"",
+            suggestion='Leave the header out, or ask a server with engine.kv_precision = "f16"',
         )
 
 

@@ -164,9 +164,8 @@ impl<D: Device> Bench<D> {
         let pieces: Vec<[usize; 2]> =
             (0..group).step_by(most).map(|head| [head, most.min(group - head)]).collect();
         let parts = Parts {
-            memory: self.numbers(
-                pieces.iter().flat_map(|&[head, count]| [0, 1, head as i32, count as i32]),
-            )?,
+            memory: self
+                .numbers(pieces.iter().flat_map(|&[head, count]| [0, 1, head as i32, count as i32]))?,
             count: pieces.len(),
             queries: most,
             splits,
@@ -183,11 +182,9 @@ impl<D: Device> Bench<D> {
         let x = self.floats(rows * features)?;
         let weights = self.floats(2 * features + units * (features + 2) + 1)?;
         let predicted = self.room(rows * 4)?;
-        let exit_head = self.time(clock, repetitions, &|queue| {
-            queue.exit_head(x, weights, predicted, EXIT, rows)
-        })?;
-        let outputs =
-            [self.download(outs[0], heads * head_dim)?, self.download(outs[1], heads * head_dim)?];
+        let exit_head =
+            self.time(clock, repetitions, &|queue| queue.exit_head(x, weights, predicted, EXIT, rows))?;
+        let outputs = [self.download(outs[0], heads * head_dim)?, self.download(outs[1], heads * head_dim)?];
         Ok(Measured { fused, unfused, exit_head, outputs })
     }
 }

@@ -155,9 +155,12 @@ fn the_self_test_passes_here_and_sees_a_kernel_that_is_off() {
 
 #[test]
 fn the_self_test_of_a_model_covers_its_own_kernels() {
-    let model = Model::new(&Settings { types: Types::One(TensorType::Q6K), layers: 1, ..Settings::default() });
+    let model =
+        Model::new(&Settings { types: Types::One(TensorType::Q6K), layers: 1, ..Settings::default() });
     self_test_model(Host::new(Order::Shuffled), &model.decoder, &model.file).unwrap();
-    for kernel in ["gemv_q6_k_1", "gemv_q6_k_2", "gemv_q6_k_4", "gemv_q6_k_8", "matmul_q6_k", "attention_merge"] {
+    for kernel in
+        ["gemv_q6_k_1", "gemv_q6_k_2", "gemv_q6_k_4", "gemv_q6_k_8", "matmul_q6_k", "attention_merge"]
+    {
         let error = self_test_model(Host::without(kernel), &model.decoder, &model.file).err().unwrap();
         assert!(matches!(error, LoadError::Device(CudaError::SelfTest { .. })), "{kernel}: {error}");
     }

@@ -27,7 +27,8 @@ pub mod vocabulary;
 
 pub use draft::Drafting;
 pub use engine::{
-    DEFAULT_KV_BYTES_LIMIT, DRAFT_VOCABULARY, DeviceChoice, Engine, Facts, Hardware, KvChoice, LayerParts, LoadOptions, MaskUse,
+    DEFAULT_KV_BYTES_LIMIT, DRAFT_VOCABULARY, DeviceChoice, Engine, Facts, Hardware, KvChoice, LayerParts,
+    LoadOptions, MaskUse,
 };
 pub use error::EngineError;
 pub use prefix::{Pin, Tenant};

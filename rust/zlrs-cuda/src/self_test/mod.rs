@@ -154,7 +154,10 @@ impl<D: Device> Test<D> {
             bytes = match tensor_type {
                 TensorType::F32 => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
                 TensorType::F16 => values.iter().flat_map(|&value| to_half(value).to_le_bytes()).collect(),
-                _ => values.iter().flat_map(|value| [(value.to_bits() >> 16) as u8, (value.to_bits() >> 24) as u8]).collect(),
+                _ => values
+                    .iter()
+                    .flat_map(|value| [(value.to_bits() >> 16) as u8, (value.to_bits() >> 24) as u8])
+                    .collect(),
             };
         }
         let x = self.floats(rows * width);
