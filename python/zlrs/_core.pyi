@@ -11,6 +11,8 @@ __all__ = [
     "Decision",
     "Delta",
     "Engine",
+    "ExitHeads",
+    "ExitTrainer",
     "Finished",
     "Generation",
     "Graph",
@@ -213,6 +215,7 @@ class Engine:
         self_drafting: str = "off",
         draft_mask: Mask | None = None,
         draft_vocabulary: int = 32768,
+        exits: ExitHeads | None = None,
         progress: Callable[[int, int], object] | None = None,
     ) -> Engine:
         """Read a GGUF file and start the engine thread.
@@ -232,11 +235,13 @@ class Engine:
             governor_policy: `idle` or `saturated`: when the governor chooses `q4`.
             thermal_limit_c: Temperature from which on the governor changes nothing.
             mask: Parts of the model to leave out: they get no weights, no KV memory and are not computed.
-            mask_fallback: Load the full model when the mask is for other weights, in place of an error.
+            mask_fallback: Load the full model when mask or exit heads are for other weights, in place of an
+                error.
             self_drafting: `off`, `auto` or `always`: whether the model guesses by itself where `drafting` has
                 nothing, with the parts that `draft_mask` leaves; answers do not depend on it. Processor only.
             draft_mask: Parts that are not computed while the model guesses.
             draft_vocabulary: Only the first so many tokens are guessed by the model, at least 1.
+            exits: Where rows of aggressive requests may leave before the last layer.
             progress: Called with bytes done and in all, at most twenty times a second. What it raises is
                 raised after the load.
         """
@@ -295,6 +300,8 @@ class Engine:
         priority: str = "interactive",
         tenant: bytes | None = None,
         stream_mode: str = "plain",
+        compute: str = "exact",
+        require_exits: bool = False,
     ) -> Generation:
         """Queue a generation and return at once.
 
@@ -313,10 +320,14 @@ class Engine:
             priority: `interactive`, or `batch`, which makes way for it.
             tenant: 32 bytes. Answers share computed prefixes and compete for the machine by tenant.
             stream_mode: `plain`; `verified`, tells every certain token; `provisional`, guesses too.
+            compute: `exact`, or `aggressive`: what is installed may leave out work; with nothing installed
+                it is exact, and the last event says so.
+            require_exits: Refuse the request where no exit heads are installed or `compute` is not
+                `aggressive`, and fail it where rows flap between leaving and staying.
         """
 
-    def pin(self, ids: Sequence[int], *, tenant: bytes | None = None) -> Pin:
-        """Keep what has been computed of a tenant's ids until the pin is released or dropped.
+    def pin(self, ids: Sequence[int], *, tenant: bytes | None = None, compute: str = "exact") -> Pin:
+        """Keep what such requests have computed of a tenant's ids until the pin is released or dropped.
 
         A pin is a wish: a request that fits in no other way makes the least recently used one let go.
         """
@@ -542,6 +553,18 @@ class Finished:
     @property
     def io_ms(self) -> float:
         """Making text of tokens and handing it over."""
+
+    @property
+    def compute(self) -> str:
+        """How it was computed: `exact` or `aggressive`."""
+
+    @property
+    def sparse_skips(self) -> int:
+        """Tokens for which at least one layer was left out."""
+
+    @property
+    def row_layer_skips(self) -> int:
+        """Layers left out, summed over tokens."""
 
 # --- decision graph ---------------------------------------------------------------------------------------
 
@@ -878,6 +901,87 @@ class Mask:
 
     def for_weights(self, weights_sha256: bytes) -> Mask:
         """The same parts for another file."""
+
+@final
+class ExitHeads:
+    """Where rows of aggressive requests may leave before the last layer of one model file."""
+
+    @staticmethod
+    def from_bytes(data: bytes) -> ExitHeads:
+        """Read the bytes of a file. Raises `CoreError` for anything that is not one, bit for bit."""
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the file."""
+
+    @property
+    def weights_sha256(self) -> str:
+        """SHA-256 of the model file they were trained for."""
+
+    @property
+    def calibration_sha256(self) -> str:
+        """SHA-256 over the texts they were trained and tested on."""
+
+    @property
+    def report(self) -> str:
+        """What was measured, as JSON."""
+
+    @property
+    def layers(self) -> int:
+        """Layers of the model."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether any row may ever leave."""
+
+    def probes(self) -> list[tuple[int, float | None]]:
+        """The layers that rows may leave before, and the threshold there; nobody leaves without one."""
+
+    def measured(self, report: str) -> ExitHeads:
+        """The same heads with what was measured of them."""
+
+@final
+class ExitTrainer:
+    """A model whose exit heads are trained. Every method may raise `CoreError`."""
+
+    @staticmethod
+    def load(
+        path: str | PathLike[str], *, window_tokens: int, threads: int | None = None, mask: Mask | None = None
+    ) -> ExitTrainer:
+        """Read a model, without the parts of a mask, for texts of up to `window_tokens` tokens each."""
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of a text."""
+
+    def train(
+        self,
+        domains: Sequence[tuple[str, Sequence[Sequence[int]]]],
+        calibration_sha256: bytes,
+        *,
+        bound: float = 0.01,
+        skip_cap: float = 0.8,
+        layers: Sequence[int] = ...,
+        progress: Callable[[str, int, int], object] | None = None,
+    ) -> tuple[
+        ExitHeads,
+        list[tuple[int, int, float, float]],
+        list[tuple[float, list[float | None], list[tuple[str, int, int, float, int, int]], bool]],
+        int | None,
+    ]:
+        """Train heads and find thresholds under which every domain keeps a bound.
+
+        Args:
+            domains: Names and texts in tokens, at least five texts each.
+            calibration_sha256: Sum over the texts, 32 bytes.
+            bound: Most first choices that may be others than the full model's, 0 to 1, with 95 % confidence.
+            skip_cap: Most rows that may leave in any domain, 0 to 1.
+            layers: At most four layers to leave before; none chooses.
+            progress: Called with what is done, windows done and in all. What it raises ends the training.
+
+        Returns:
+            The heads; by layer (layer, rows, share of final first choices, area under the curve); the tested
+            thresholds (rate, thresholds, by domain (name, rows, differing, upper bound, rows that left,
+            layers left out), whether the bound was kept); and the index of those in use.
+        """
 
 @final
 class Meter:

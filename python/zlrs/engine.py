@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 from zlrs import _core
 from zlrs.branches import require_branches
 from zlrs.governor import Governor
+from zlrs.exits import load_exits
 from zlrs.kept import Kept
 from zlrs.masks import load_mask
 from zlrs.model import LoadedModel
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from zlrs.branches import Branch
     from zlrs.kept import Fit
     from zlrs.native import NativeEngine, NativeGeneration
-    from zlrs.results import Completion
+    from zlrs.results import Completion, Compute
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -58,6 +59,8 @@ class GenerateOptions(TypedDict, total=False):
         tenant: 32 bytes; answers share computed prefixes, and the machine, by tenant (one for all).
         stream_mode: Tell in `Delta.events` every token when it is certain (`verified`), or guesses before
             that and what becomes of them too (`provisional`). The answer is the same (`plain`).
+        compute: `aggressive` leaves out what the loaded exit heads allow (`exact`).
+        require_exits: Fail where rows cannot leave early, or flap between leaving and staying (False).
     """
 
     max_tokens: int
@@ -73,6 +76,8 @@ class GenerateOptions(TypedDict, total=False):
     priority: Literal["interactive", "batch"]
     tenant: bytes | None
     stream_mode: Literal["plain", "verified", "provisional"]
+    compute: Compute
+    require_exits: bool
 
 
 class Engine:
@@ -109,6 +114,7 @@ class Engine:
         self_drafting: Literal["off", "auto", "always"] = "off",
         draft_mask: str | os.PathLike[str] | None = None,
         draft_vocabulary: int = 32_768,
+        exits: str | os.PathLike[str] | None = None,
         progress: bool | Callable[[int, int], None] = True,
     ) -> Self:
         """Load a model; a known name that is not on disk yet is fetched first.
@@ -128,17 +134,20 @@ class Engine:
             governor: How the latter is decided.
             mask: A mask file (`zlrs mask build`): the parts it names get no weights and no KV memory and are
                 not computed. Answers are then those of the smaller model.
-            mask_fallback: Load the full model when the mask is for other weights, in place of an error.
+            mask_fallback: Load the full model when mask or exit heads are for other weights, in place of an
+                error.
             self_drafting: Whether the model guesses by itself where `drafting` has nothing, with the parts
                 that `draft_mask` leaves: never, as far as it pays, or always. Answers do not depend on it.
             draft_mask: A mask file (`zlrs drafts train`): parts that are not computed while guessing.
             draft_vocabulary: Only the first so many tokens of the vocabulary are guessed by the model.
+            exits: A file of exit heads (`zlrs exits train`): rows of aggressive requests may leave before the
+                last layer, within the bound that was measured.
             progress: A bar on a terminal and plain lines elsewhere, nothing, or your own function of
                 (bytes done, bytes in all).
 
         Raises:
             ModelStoreError: The name is unknown or the file cannot be had.
-            ZeroLayerMismatchError: The mask is for other weights.
+            ZeroLayerMismatchError: The mask or the exit heads are for other weights.
             ZlrsError: The file is damaged, not supported, or does not fit.
         """
         path = resolve(os.fspath(name_or_path))
@@ -157,6 +166,7 @@ class Engine:
             self_drafting=self_drafting,
             draft_mask=None if draft_mask is None else load_mask(draft_mask),
             draft_vocabulary=draft_vocabulary,
+            exits=None if exits is None else load_exits(exits),
         )
         name = _served_name(os.fspath(name_or_path), path)
         if callable(progress):
@@ -438,6 +448,7 @@ class _Load(NamedTuple):
     self_drafting: str
     draft_mask: _core.Mask | None
     draft_vocabulary: int
+    exits: _core.ExitHeads | None
 
     def run(self, progress: Callable[[int, int], None] | None) -> NativeEngine:
         """Load."""
@@ -458,6 +469,7 @@ class _Load(NamedTuple):
                 self_drafting=self.self_drafting,
                 draft_mask=self.draft_mask,
                 draft_vocabulary=self.draft_vocabulary,
+                exits=self.exits,
                 progress=progress,
             )
         except _core.CoreError as error:

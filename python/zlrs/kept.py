@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zlrs.native import NativeEngine, NativePin
+    from zlrs.results import Compute
 
 Fit = Literal["weights", "tokenizer", "nothing"]
 
@@ -31,11 +32,15 @@ class Kept:
     Args:
         core: The engine.
         tenant: Whose conversation it is; 32 bytes, or None for everyone.
+
+    Attributes:
+        compute: How its last answer was computed; approximate state is kept apart from exact state.
     """
 
     def __init__(self, core: NativeEngine, tenant: bytes | None = None) -> None:
         self._core = core
         self._tenant = tenant
+        self.compute: Compute = "exact"
         self._pin: NativePin | None = None
         self.ids: tuple[int, ...] = ()
 
@@ -53,7 +58,7 @@ class Kept:
         before = self._pin
         try:
             # The new one first: what both hold must not be given up in between.
-            self._pin = self._core.pin(ids, tenant=self._tenant)
+            self._pin = self._core.pin(ids, tenant=self._tenant, compute=self.compute)
         except _core.CoreError as error:
             reraise(error)
         self.ids = tuple(ids)

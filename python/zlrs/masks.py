@@ -32,11 +32,16 @@ def load_mask(path: str | os.PathLike[str]) -> _core.Mask:
 
 def save_mask(mask: _core.Mask, path: str | os.PathLike[str]) -> None:
     """Write a mask file; it is there complete or not at all."""
+    save_bytes(mask.to_bytes(), path)
+
+
+def save_bytes(data: bytes, path: str | os.PathLike[str]) -> None:
+    """Write a file that is there complete or not at all."""
     target = Path(path)
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(mask.to_bytes())
+            file.write(data)
         Path(name).chmod(0o644)
         Path(name).replace(target)
     except BaseException:

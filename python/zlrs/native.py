@@ -112,11 +112,13 @@ class NativeEngine(Protocol):
         priority: str = "interactive",
         tenant: bytes | None = None,
         stream_mode: str = "plain",
+        compute: str = "exact",
+        require_exits: bool = False,
     ) -> NativeGeneration:
         """Queue a prompt; returns at once."""
 
-    def pin(self, ids: Sequence[int], *, tenant: bytes | None = None) -> NativePin:
-        """Keep what is computed of some ids."""
+    def pin(self, ids: Sequence[int], *, tenant: bytes | None = None, compute: str = "exact") -> NativePin:
+        """Keep what requests of that kind have computed of some ids."""
 
     def save_state(
         self,
@@ -184,3 +186,6 @@ class NativeFinished(Protocol):
     decompress_ms: float
     compute_ms: float
     io_ms: float
+    compute: str
+    sparse_skips: int
+    row_layer_skips: int

@@ -69,15 +69,16 @@ def clock(seconds: float) -> str:
 
 
 class Progress:
-    """One task counted in bytes.
+    """One task counted in bytes, or in pieces with a name of their own.
 
-    Use as a context manager and call `update(done_bytes)`; going backwards is allowed (a part that failed its
+    Use as a context manager and call `update(done)`; going backwards is allowed (a part that failed its
     check starts again). Cheap enough to be called per buffer.
     """
 
-    def __init__(self, label: str, total_bytes: int) -> None:
+    def __init__(self, label: str, total: int, *, pieces: str | None = None) -> None:
         self._label = label
-        self._total = max(total_bytes, 1)
+        self._total = max(total, 1)
+        self._pieces = pieces
         self._silent = "ZLRS_NO_PROGRESS" in os.environ
         self._terminal = sys.stderr.isatty() and not self._silent
         self._started = self._printed = time.monotonic()
@@ -90,17 +91,22 @@ class Progress:
             from rich.progress import (
                 BarColumn,
                 DownloadColumn,
+                MofNCompleteColumn,
                 TextColumn,
                 TimeRemainingColumn,
                 TransferSpeedColumn,
             )
             from rich.progress import Progress as Bar
 
+            count = (
+                (DownloadColumn(), TransferSpeedColumn())
+                if self._pieces is None
+                else (MofNCompleteColumn(), TextColumn(self._pieces))
+            )
             bar = Bar(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                DownloadColumn(),
-                TransferSpeedColumn(),
+                *count,
                 TimeRemainingColumn(),
                 console=Console(stderr=True),
             )
@@ -108,7 +114,7 @@ class Progress:
             bar.start()
             self._bar = bar
         elif not self._silent:
-            print(f"{self._label}: {_bytes(self._total)}", file=sys.stderr, flush=True)
+            print(f"{self._label}: {self._shown(self._total)}", file=sys.stderr, flush=True)
         return self
 
     def __exit__(
@@ -126,21 +132,24 @@ class Progress:
         elif not self._silent and error is None:
             print(f"{self._label}: done in {from_start:.1f} s", file=sys.stderr, flush=True)
 
-    def update(self, done_bytes: int) -> None:
-        """Set how many bytes of the total are done."""
-        self._done = done_bytes
+    def _shown(self, count: int) -> str:
+        return _bytes(count) if self._pieces is None else f"{count} {self._pieces}"
+
+    def update(self, done: int) -> None:
+        """Set how many bytes or pieces of the total are done."""
+        self._done = done
         if self._terminal:
             from rich.progress import Progress as Bar
 
             if isinstance(self._bar, Bar):
-                self._bar.update(self._task, completed=done_bytes)
+                self._bar.update(self._task, completed=done)
             return
         now = time.monotonic()
         if not self._silent and now - self._printed >= PLAIN_INTERVAL_S:
             self._printed = now
-            percent = 100 * done_bytes // self._total
+            percent = 100 * done // self._total
             print(
-                f"{self._label}: {percent} % ({_bytes(done_bytes)} of {_bytes(self._total)})",
+                f"{self._label}: {percent} % ({self._shown(done)} of {self._shown(self._total)})",
                 file=sys.stderr,
                 flush=True,
             )

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from zlrs.native import NativeCorrection, NativeDelta, NativeFinished, NativeToken
 
+Compute = Literal["exact", "aggressive"]
 FinishReason = Literal["stop", "stop_sequence", "max_tokens", "cancelled", "deadline", "context"]
 
 
@@ -62,6 +63,8 @@ class Usage:
         cached_tokens: Those of `input_tokens` that an earlier request had computed.
         drafted_tokens: Tokens that were guessed and verified, several in one step.
         accepted_tokens: Guesses that were right: each saved a step.
+        sparse_skips: Tokens for which at least one layer was left out.
+        row_layer_skips: Layers left out, summed over tokens.
     """
 
     input_tokens: int
@@ -69,6 +72,8 @@ class Usage:
     cached_tokens: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    sparse_skips: int = 0
+    row_layer_skips: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ class Completion:
         usage: Counted tokens.
         seed: The one that was used; drawn where none was given. The same seed gives the same text.
         timings: Milliseconds by part.
+        compute: How it was computed; `exact` also where nothing is installed that `aggressive` leaves out.
     """
 
     text: str
@@ -118,6 +124,7 @@ class Completion:
     usage: Usage
     seed: int
     timings: Timings
+    compute: Compute = "exact"
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,7 @@ class Finish:
     usage: Usage
     seed: int
     timings: Timings
+    compute: Compute = "exact"
 
     def with_deltas(self, deltas: Iterable[Delta]) -> Completion:
         """Join the pieces to the whole."""
@@ -141,6 +149,7 @@ class Finish:
             usage=self.usage,
             seed=self.seed,
             timings=self.timings,
+            compute=self.compute,
         )
 
 
@@ -157,6 +166,8 @@ def event_from_native(event: object) -> Delta | Finish:
                 end.cached_tokens,
                 end.drafted_tokens,
                 end.accepted_tokens,
+                end.sparse_skips,
+                end.row_layer_skips,
             ),
             seed=end.seed,
             timings=Timings(
@@ -169,6 +180,7 @@ def event_from_native(event: object) -> Delta | Finish:
                 end.compute_ms,
                 end.io_ms,
             ),
+            compute=cast("Compute", end.compute),
         )
     if hasattr(event, "provisional"):
         shown = cast("NativeToken", event)

@@ -119,6 +119,7 @@ class Session:
         self._kept.let_go()
 
     def _settle(self, turns: tuple[Message, ...], ids: Sequence[int], completion: Completion) -> None:
+        self._kept.compute = completion.compute
         self._kept.keep([*ids, *completion.token_ids])
         self.turns = (*turns, Message("assistant", completion.text))
 

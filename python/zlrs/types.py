@@ -58,11 +58,13 @@ class OutputConfig(msgspec.Struct, frozen=True):
 class Extensions(msgspec.Struct, frozen=True):
     """`zlrs` in a body of either protocol: what only this server knows.
 
-    `session` is `create` or a session's secret; with `append` the messages are only what is new in it.
+    `session` is `create` or a session's secret; with `append` the messages are only what is new in it. With
+    `require_exits` the request fails where rows cannot leave early, or flap.
     """
 
     session: str | None = None
     append: bool = False
+    require_exits: bool = False
 
 
 class BranchAsk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ROLE_IDS = {"system": 0x110001, "user": 0x110002, "assistant": 0x110003}
 END_OF_TURN = 0x110004
 VOCABULARY = 0x110005
+SKIPS = 7
+"""Tokens it claims to have left layers out for, in an aggressive answer."""
 DRAWN_SEED = 4242
 DAMAGED = b"damaged"
 """In the place of the key of a saved state: the file is not what was saved."""
@@ -71,6 +73,9 @@ class Finished:
     decompress_ms: float = 0.0
     compute_ms: float = 4.5
     io_ms: float = 0.5
+    compute: str = "exact"
+    sparse_skips: int = 0
+    row_layer_skips: int = 0
 
 
 Event: TypeAlias = "Delta | Token | Correction | Finished"
@@ -79,8 +84,8 @@ Event: TypeAlias = "Delta | Token | Correction | Finished"
 class FakePin:
     """Keeps nothing, and says so as the native module does."""
 
-    def __init__(self, ids: Sequence[int], tenant: bytes | None) -> None:
-        self.ids, self.tenant, self.held = tuple(ids), tenant, True
+    def __init__(self, ids: Sequence[int], tenant: bytes | None, compute: str) -> None:
+        self.ids, self.tenant, self.held, self.compute = tuple(ids), tenant, True, compute
 
     @property
     def tokens(self) -> int:
@@ -203,6 +208,7 @@ class FakeEngine:
         self.kv_precision = "f16"
         self.backend_lost = False
         self.closed = False
+        self.can_skip = False
         self._queue: deque[FakeGeneration] = deque()
         self._work = threading.Condition()
         self._running = 0
@@ -214,7 +220,8 @@ class FakeEngine:
         return {
             "name": "Fake Model", "architecture": "llama", "quantization": "Q4_1", "file_sha256": "ab" * 32,
             "file_bytes": 1000, "vocabulary": VOCABULARY, "context_tokens": self.context_tokens, "threads": 1,
-            "isa": "naive", "device": "cpu", "numerics_version": 1, "layers": 2, "has_chat_template": True,
+            "isa": "naive", "device": "cpu", "numerics_version": 1, "layers": 2, "can_skip": self.can_skip,
+            "has_chat_template": True,
             "kv_bytes": 1 << 20, "weight_bytes": 1000, "mask": "none", "mask_sum": "", "zero_heads": "",
             "kv_precision": self.kv_precision,
         }  # fmt: skip
@@ -263,12 +270,15 @@ class FakeEngine:
         priority: str = "interactive",
         tenant: bytes | None = None,
         stream_mode: str = "plain",
+        compute: str = "exact",
+        require_exits: bool = False,
     ) -> FakeGeneration:
         options: dict[str, object] = {
             "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k,
             "min_p": min_p, "repetition_penalty": repetition_penalty, "seed": seed, "stop": tuple(stop),
             "logit_bias": logit_bias, "deadline_ms": deadline_ms, "priority": priority, "tenant": tenant,
             "stream_mode": stream_mode,
+            "compute": compute, "require_exits": require_exits,
         }  # fmt: skip
         self.submitted.append(options)
         if self.script.refuse is not None:
@@ -285,8 +295,8 @@ class FakeEngine:
             self._work.notify_all()
         return generation
 
-    def pin(self, ids: Sequence[int], *, tenant: bytes | None = None) -> FakePin:
-        self.pins.append(FakePin(ids, tenant))
+    def pin(self, ids: Sequence[int], *, tenant: bytes | None = None, compute: str = "exact") -> FakePin:
+        self.pins.append(FakePin(ids, tenant, compute))
         return self.pins[-1]
 
     @property
@@ -391,6 +401,8 @@ class FakeEngine:
                 generation.input_tokens,
                 DRAWN_SEED if seed is None else int(str(seed)),
                 cached_tokens=script.cached_tokens,
+                compute=str(generation.options["compute"]) if self.can_skip else "exact",
+                sparse_skips=SKIPS if self.can_skip and generation.options["compute"] == "aggressive" else 0,
             )
         )
 

@@ -178,7 +178,7 @@ def asked(**headers: str) -> CIMultiDict[str]:
 
 def test_without_headers_everything_is_default() -> None:
     parsed = parse(asked())
-    assert parsed.mode == "exact"
+    assert parsed.mode(can_skip=True) == "exact"
     assert not (parsed.historical)
     assert not (parsed.diagnostic)
     assert not (parsed.no_graph)
@@ -246,7 +246,16 @@ def test_what_this_version_lacks_is_refused_and_not_ignored(name: str, value: st
     ],
 )
 def test_the_receipt_says_what_was_not_skipped(headers: dict[str, str], mode: str) -> None:
-    assert parse(asked(**headers)).mode == mode
+    assert parse(asked(**headers)).mode(can_skip=False) == mode
+
+
+def test_aggressive_where_something_can_be_skipped() -> None:
+    aggressive = parse(asked(**{"X-ZLRS-Compute": "aggressive"}))
+    assert aggressive.mode(can_skip=True) == aggressive.compute == "aggressive"
+    assert aggressive.exact().mode(can_skip=True) == "exact"
+    assert parse(asked(), "aggressive").compute == "aggressive"
+    for value in ("exact", "legacy", "sparse-state-aware"):
+        assert parse(asked(**{"X-ZLRS-Compute": value}), "aggressive").compute == "exact"
 
 
 @pytest.mark.parametrize("name", ["bypass-zero-layer", "bypass_zero_layer", "X-ZLRS-No-Graph"])

@@ -33,9 +33,11 @@ FLAGS = {
     "threads": "engine.threads",
     "device": "engine.device",
     "kv_precision": "engine.kv_precision",
+    "compute": "engine.compute",
     "context_tokens": "engine.context_tokens",
     "kv_bytes": "engine.kv_bytes",
     "mask": "zero_layer.mask",
+    "exits": "zero_layer.exits",
     "host": "server.host",
     "port": "server.port",
     "keys_file": "server.keys_file",
@@ -66,9 +68,11 @@ def _parser() -> Parser:
         choices=["f16", "q8", "q4", "governed"],
         help="keys and values on a GPU (f16: exact)",
     )
+    add("--compute", choices=["exact", "aggressive"], help="what requests without X-ZLRS-Compute get (exact)")
     add("--context-tokens", type=int, metavar="N", help="longest prompt plus answer (the model's own window)")
     add("--kv-bytes", type=int, metavar="N", help="hard limit of the KV memory")
     add("--mask", metavar="FILE", help="leave out the parts that a mask names (`zlrs mask build`)")
+    add("--exits", metavar="FILE", help="exit heads for aggressive requests (`zlrs exits train`)")
     add("--keys-file", metavar="FILE", help="one API key a line; then every request needs one")
     add("--alias", action="append", metavar="NAME", help="further model name to answer as; '*' = any")
     add("--allow-host", action="append", metavar="NAME", help="further name a Host header may carry")
@@ -140,6 +144,7 @@ def _load(
             self_drafting=config.self_drafting.mode,
             draft_mask=config.self_drafting.mask,
             draft_vocabulary=config.self_drafting.vocabulary_tokens,
+            exits=config.zero_layer.exits,
             progress=report,
         )
 

@@ -42,6 +42,7 @@ OWN = (
     Verb("mask", "make, show and check masks that leave parts of a model out", _own("zlrs.cli.mask")),
     Verb("verify", "compare full answers with those that leave work out", _own("zlrs.cli.verify")),
     Verb("drafts", "find the parts a model can guess its own tokens without", _own("zlrs.cli.drafts")),
+    Verb("exits", "train and show heads that let rows leave early", _own("zlrs.cli.exits")),
     Verb("systems", "print what zlrs consists of and what is real today", _own("zlrs.cli.systems")),
     Verb("config", "check and show the configuration", _own("zlrs.cli.config")),
     Verb("graph", "look at, check and clear a decision graph", _own("zlrs.cli.graph")),

@@ -64,6 +64,10 @@ class EngineSettings(Section, frozen=True):
     thermal_limit_c: Annotated[
         int, Meta(ge=40, le=110, description="with `governed`: °C from which on nothing is changed")
     ] = 75
+    compute: Annotated[
+        Literal["exact", "aggressive"],
+        Meta(description="what requests without X-ZLRS-Compute get; `aggressive` leaves out measured work"),
+    ] = "exact"
 
 
 class MaskSettings(Section, frozen=True):
@@ -88,7 +92,7 @@ class MaskSettings(Section, frozen=True):
 
 
 class ZeroLayerSettings(Section, frozen=True):
-    """Parts of the model that are left out of the load (docs/how-to/skip-layers.md)."""
+    """Parts of the model that are left out of the load, or for some rows (docs/how-to/skip-layers.md)."""
 
     mask: (
         Annotated[str, Meta(description="mask file made by `zlrs mask build`; absent = the full model")]
@@ -110,8 +114,18 @@ class ZeroLayerSettings(Section, frozen=True):
         float,
         Meta(ge=0, le=1, description="share of masked answers re-run by the full model to count misfires"),
     ] = 0.01
+    exits: (
+        Annotated[
+            str,
+            Meta(description="file made by `zlrs exits train`: where aggressive requests leave early"),
+        ]
+        | None
+    ) = None
     fallback: Annotated[
-        bool, Meta(description="load the full model when the mask is for other weights, in place of an error")
+        bool,
+        Meta(
+            description="load the full model when mask or exits are for other weights, in place of an error"
+        ),
     ] = False
 
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import hashlib
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from zlrs.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zlrs._core import Meter
-
 FILE_LIMIT_BYTES = 64 << 20
 SUFFIXES = {".txt", ".md", ".json", ".jsonl", ".py", ".rs", ".csv"}
+
+
+class Encodes(Protocol):
+    """A model that makes tokens of texts."""
+
+    def encode(self, text: str, /) -> list[int]:
+        """Tokens of a text."""
 
 
 class Domain(NamedTuple):
@@ -81,7 +86,7 @@ def sum_of(texts: Sequence[DomainText]) -> bytes:
 
 
 def read_domains(
-    meter: Meter, texts: Sequence[DomainText], *, window_tokens: int, windows: int
+    meter: Encodes, texts: Sequence[DomainText], *, window_tokens: int, windows: int
 ) -> list[Domain]:
     """Cut every text into `windows` windows, spread over its length.
 

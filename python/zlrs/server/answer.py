@@ -104,6 +104,11 @@ class Walk:
         """Spent on preparing the prompt and on writing the answer until now."""
         return sum(self.io_seconds) * SECOND_MS
 
+    @property
+    def is_aggressive(self) -> bool:
+        """Whether work may be left out."""
+        return self.facts.can_skip and self.asked.compute == "aggressive"
+
     @contextmanager
     def io(self) -> Iterator[None]:
         """Count the time of a block as input or output."""
@@ -201,7 +206,10 @@ async def answer(
             return replayed
     if asked.cache_only:
         raise _fill(walk, verdict, context.graph)
-    return await generate(walk, None if decision is None else context.graph.recorder(decision))
+    # Others may be given what is stored, so that only exact answers are.
+    if decision is None or walk.is_aggressive:
+        return await generate(walk, None)
+    return await generate(walk, context.graph.recorder(decision))
 
 
 async def _masked(walk: Walk, variant: Variant) -> web.StreamResponse:
@@ -229,6 +237,7 @@ def _fill(walk: Walk, verdict: Verdict, graph: GraphFront) -> Refusal:
         return cache_only_miss(f"the graph has no answer ({verdict.header})", walk.decision_headers())
     recorder = graph.recorder(decision)
     tenant = walk.context.tenants.of(walk.request)
+    walk = replace(walk, asked=walk.asked.exact())
     dialect, context = walk.dialect, walk.context
 
     async def work() -> None:
@@ -303,6 +312,7 @@ async def begin(walk: Walk, ask: Ask, tenant: bytes) -> tuple[AsyncStream, bool]
         options["tenant"] = tenant
         if ask.stream:
             options["stream_mode"] = walk.asked.stream_mode
+        options["compute"] = walk.asked.compute
         if walk.turn is not None:
             await walk.turn.begin(ids)
         generation = engine.submit(ids, **options)

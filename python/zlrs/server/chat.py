@@ -34,7 +34,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
     """Answer a conversation, as one body or as chunks."""
     context = request.app[CONTEXT]
     started = context.monotonic()
-    asked = request_headers.parse(request.headers)
+    asked = request_headers.parse(request.headers, context.config.engine.compute)
     body, (parsed, ignored) = await read(request, parse)
     context.require_model(parsed.model)
     ask = ask_of(parsed, ignored, vocabulary=context.facts.vocabulary)

@@ -68,6 +68,8 @@ def ask_of(request: ChatRequest, ignored: tuple[str, ...], *, vocabulary: int) -
     )
     usage = bool(request.stream_options and request.stream_options.include_usage)
     extensions = request.zlrs or Extensions()
+    if extensions.require_exits:
+        options["require_exits"] = True
     ask = Ask(
         turns,
         options,

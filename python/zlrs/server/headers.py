@@ -11,6 +11,8 @@ from zlrs.server.errors import invalid
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from zlrs.results import Compute
+
 RING_TOKENS = (5, 256)
 STRENGTH = (0.1, 1.0)
 VALUE_SHOWN = 80
@@ -218,11 +220,24 @@ class RequestHeaders:
         return replace(self, values={**self.values, **profile})
 
     @property
-    def mode(self) -> str:
-        """The compute mode of the receipt: `exact` or `legacy`, and what was asked for and not done.
+    def compute(self) -> Compute:
+        """What the engine may leave out."""
+        return "aggressive" if self.values["X-ZLRS-Compute"] == "aggressive" else "exact"
+
+    def exact(self) -> RequestHeaders:
+        """The same request with nothing left out."""
+        return self.with_profile({"X-ZLRS-Compute": "exact"})
+
+    def mode(self, *, can_skip: bool) -> str:
+        """The compute mode of the receipt, and what was asked for and not done.
+
+        The mode is `exact`, `aggressive` or `legacy`.
 
         `missing=…` names the rest of the anchor mode when only a part of it was asked for; `unavailable=…`
-        what this version cannot skip; `ignored=…` historical headers with an unknown value.
+        what this engine cannot skip; `ignored=…` historical headers with an unknown value.
+
+        Args:
+            can_skip: Whether something is installed that aggressive requests leave out.
         """
         notes = []
         asked = {name for name, value in ANCHOR_MODE.items() if self.values[name].partition(";")[0] == value}
@@ -230,14 +245,14 @@ class RequestHeaders:
             notes.append("missing=" + ",".join(_short(name) for name in ANCHOR_MODE if name not in asked))
         elif asked:
             notes.append("unavailable=anchor")
-        if self.values["X-ZLRS-Compute"] == "aggressive" and not self.masked:
+        if self.compute == "aggressive" and not (self.masked or can_skip):
             notes.append("unavailable=aggressive")
         if self.values["X-ZLRS-KV-Policy"] == "anchor-first":
             notes.append("unavailable=kv-policy")
         if self.degraded:
             notes.append("ignored=" + ",".join(_short(name) for name in self.degraded))
-        mode = "legacy" if self.values["X-ZLRS-Compute"] == "legacy" else "exact"
-        if self.masked:
+        mode = self.compute if can_skip else "exact"
+        if self.masked or self.values["X-ZLRS-Compute"] == "legacy":
             mode = self.values["X-ZLRS-Compute"]
         return ";".join([mode, *notes])
 
@@ -246,11 +261,12 @@ def _short(name: str) -> str:
     return name.removeprefix("X-ZLRS-").lower()
 
 
-def parse(headers: Mapping[str, str]) -> RequestHeaders:
+def parse(headers: Mapping[str, str], compute: Compute = "exact") -> RequestHeaders:
     """Read and check our headers.
 
     Args:
         headers: Case-insensitive, as the server framework gives them.
+        compute: `engine.compute`: what requests without a header of their own get.
 
     Raises:
         Refusal: 400 naming header, value and allowed values; or that this version lacks what is asked for.
@@ -260,7 +276,7 @@ def parse(headers: Mapping[str, str]) -> RequestHeaders:
     degraded = []
     historical = False
     for rule in RULES:
-        values[rule.canonical] = rule.default
+        values[rule.canonical] = compute if rule.canonical == "X-ZLRS-Compute" else rule.default
         name = next((n for n in (rule.canonical, *rule.historical) if n in headers), None)
         if name is None:
             continue

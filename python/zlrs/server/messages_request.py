@@ -97,6 +97,8 @@ def ask_of(request: MessagesRequest, ignored: tuple[str, ...]) -> Ask:
         seed=request.seed,
     )
     extensions = request.zlrs or Extensions()
+    if extensions.require_exits:
+        options["require_exits"] = True
     ask = Ask(
         turns,
         options,

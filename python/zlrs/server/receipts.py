@@ -49,6 +49,7 @@ class ModelFacts:
     """Share of the multiply-adds of a decoded token that a mask leaves out."""
     kv_precision: str = "f16"
     hardware: Callable[[], tuple[str, str]] = _on_processor
+    can_skip: bool = False
 
     @classmethod
     def of_engine(cls, engine: Engine) -> ModelFacts:
@@ -70,6 +71,7 @@ class ModelFacts:
             saved_share=_saved_share(info),
             kv_precision=str(info["kv_precision"]),
             hardware=engine.hardware,
+            can_skip=bool(info["can_skip"]),
         )
 
     @property
@@ -110,7 +112,7 @@ def header_safe(text: str) -> str:
 
 
 def compute_profile(facts: ModelFacts, mode: str, counted: Usage | None = None) -> dict[str, str | int]:
-    """What was computed: the exact plan runs every layer for every token with f16 KV.
+    """What was computed, and what was left out: nothing by the exact plan, with f16 KV.
 
     Args:
         facts: The model.
@@ -123,8 +125,8 @@ def compute_profile(facts: ModelFacts, mode: str, counted: Usage | None = None) 
         mode = mode.replace("exact", "reduced-kv").replace("legacy", "reduced-kv")
     return {
         "dense_layers": facts.layers - len(facts.empty_layers),
-        "sparse_skips": 0,
-        "row_layer_skips": 0,
+        "sparse_skips": 0 if counted is None else counted.sparse_skips,
+        "row_layer_skips": 0 if counted is None else counted.row_layer_skips,
         "hardware_mode": hardware_mode,
         "mode": mode,
         "kv_precision": kv_precision,
@@ -187,7 +189,7 @@ def response_headers(
         "X-ZLRS-Model-Version": facts.version,
         "X-ZLRS-Model-Info": _model_info(facts),
         "X-ZLRS-Compute-Profile": json.dumps(
-            compute_profile(facts, request.mode, counted), separators=(",", ":")
+            compute_profile(facts, request.mode(can_skip=facts.can_skip), counted), separators=(",", ":")
         ),
         "X-ZLRS-Zero-Active": "true" if facts.mask_sum else "false",
     }
@@ -206,7 +208,7 @@ def end_facts(
         "seed": finish.seed,
         "finish_reason": finish.finish_reason,
         "model_version": facts.version,
-        "compute_profile": compute_profile(facts, request.mode, finish.usage),
+        "compute_profile": compute_profile(facts, request.mode(can_skip=facts.can_skip), finish.usage),
     }
     if facts.mask_sum:
         known["zero_layer"] = {"saved_share": round(facts.saved_share, 6)}

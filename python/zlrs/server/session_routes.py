@@ -170,7 +170,7 @@ async def _session(request: web.Request) -> Session:
         Refusal: 404, 403, and as `find_session`.
     """
     context = request.app[CONTEXT]
-    asked = request_headers.parse(request.headers)
+    asked = request_headers.parse(request.headers, request.app[CONTEXT].config.engine.compute)
     if asked.session in {"", "create"}:
         raise invalid(
             "X-ZLRS-Session: the session's secret is required",

@@ -62,6 +62,8 @@ def total(usages: Sequence[Usage]) -> Usage:
         sum(usage.cached_tokens for usage in usages),
         sum(usage.drafted_tokens for usage in usages),
         sum(usage.accepted_tokens for usage in usages),
+        sum(usage.sparse_skips for usage in usages),
+        sum(usage.row_layer_skips for usage in usages),
     )
 
 

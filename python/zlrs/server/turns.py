@@ -90,6 +90,7 @@ class Turn:
         self._cached_tokens = completion.usage.cached_tokens
         if self._draft is not None:
             self._draft_report = self._draft.report(self._cached_tokens, completion.timings.first_token_ms)
+        self.session.kept.compute = completion.compute
         self._sessions.keep(self.session, [*self._ids, *completion.token_ids])
 
     def headers(self, *, historical: bool) -> dict[str, str]:

@@ -7,6 +7,7 @@ mod support;
 use support::model::{Model, Piece, plan};
 use support::{Host, Order, Random, assert_bits};
 use zlrs_cuda::CudaBackend;
+use zlrs_engine::Compute;
 use zlrs_engine::backend::{Backend, BackendError};
 use zlrs_engine::kv::BlockCopy;
 use zlrs_engine::plan::{KvPrecision, Plan, Row};
@@ -33,7 +34,13 @@ fn rows(table: &[u32], tokens: &[u32], first: u32, precision: KvPrecision) -> Pl
     plan.kv_precision = precision;
     let sequence = plan.add_sequence(table);
     for (offset, &token) in tokens.iter().enumerate() {
-        plan.add_row(Row { token, position: first + offset as u32, sequence, wants_logits: true });
+        plan.add_row(Row {
+            token,
+            position: first + offset as u32,
+            sequence,
+            wants_logits: true,
+            compute: Compute::Exact,
+        });
     }
     plan
 }

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
+use zlrs_engine::Compute;
 use zlrs_engine::backend::Backend;
 use zlrs_engine::cpu::CpuBackend;
 use zlrs_engine::kv::{Arena, BLOCK_TOKENS, Sequence};
@@ -82,7 +83,13 @@ impl Machine {
                 let last = sequence.pending().len() - 1;
                 for (offset, &token) in sequence.pending()[..rows].iter().enumerate() {
                     let position = (sequence.stored() + offset) as u32;
-                    self.plan.add_row(Row { token, position, sequence: index, wants_logits: offset == last });
+                    self.plan.add_row(Row {
+                        token,
+                        position,
+                        sequence: index,
+                        wants_logits: offset == last,
+                        compute: Compute::Exact,
+                    });
                 }
             }
             self.backend.step(&self.plan, &|| false).unwrap();

@@ -7,6 +7,7 @@ use zlrs_model::decoder::Decoder;
 use zlrs_model::source::TensorSource;
 
 use crate::engine::LayerParts;
+use crate::exit::RowTrace;
 use crate::governor::Governor;
 use crate::plan::Plan;
 
@@ -97,6 +98,16 @@ pub trait Backend: Send {
     /// tokens. 0 where such steps cannot be computed.
     fn draft_vocabulary(&self) -> usize {
         0
+    }
+
+    /// Whether anything is installed that aggressive rows leave out. Fixed for the life of the backend.
+    fn can_skip(&self) -> bool {
+        false
+    }
+
+    /// What became of each row of the last step; nothing where nothing could be left out in it.
+    fn traces(&self) -> &[RowTrace] {
+        &[]
     }
 
     /// Appends what a block of KV memory holds to `out`: [`Shape::block_bytes`] bytes, the same on every machine.

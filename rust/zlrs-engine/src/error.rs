@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use zlrs_kernels::KernelError;
 use zlrs_model::ModelError;
 
+use crate::exit::{CHANGES_LIMIT, CHANGES_WINDOW, ExitError};
 use crate::kv::ArenaError;
 use crate::sampling::SamplingError;
 use crate::text::StopError;
@@ -150,6 +151,28 @@ pub enum EngineError {
         /// The limit.
         limit: usize,
     },
+    /// Exits were required and cannot be had.
+    #[error(
+        "exits were required, compute is {compute} and exit heads are {}; load exit heads and ask for aggressive compute, or do not require exits",
+        if *installed { "installed" } else { "not installed" }
+    )]
+    NoExits {
+        /// What was asked for.
+        compute: &'static str,
+        /// Whether heads are installed.
+        installed: bool,
+    },
+    /// Exits were required and flap.
+    #[error(
+        "exits were required and flap on this input: after {tokens} tokens rows changed between leaving and staying more than {CHANGES_LIMIT} times in {CHANGES_WINDOW}; ask again without requiring exits"
+    )]
+    ExitInstability {
+        /// Tokens computed until then.
+        tokens: usize,
+    },
+    /// Exit heads cannot be used.
+    #[error(transparent)]
+    Exit(#[from] ExitError),
     /// The model file has no chat template.
     #[error("the model has no chat template; tokenize the prompt with encode instead")]
     NoTemplate,
@@ -223,6 +246,10 @@ impl EngineError {
             Self::StateUnusable { .. } => "kv_incompatible",
             Self::StateMissing { .. } => "session_expired",
             Self::StateForbidden { .. } => "session_forbidden",
+            Self::NoExits { .. } => "compute_profile_mismatch",
+            Self::ExitInstability { .. } => "exit_head_instability",
+            Self::Exit(ExitError::Mismatch { .. }) => "zero_layer_mismatch",
+            Self::Exit(_) => "configuration_error",
             Self::QueueFull { .. } => "overloaded_error",
             Self::Closed | Self::Forked { .. } => "engine_closed",
             Self::Step { .. } | Self::Panicked { .. } | Self::Sampling(SamplingError::NotFinite { .. }) => {

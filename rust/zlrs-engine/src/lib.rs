@@ -8,10 +8,12 @@
 
 pub mod backend;
 pub mod clock;
+mod compute;
 pub mod cpu;
 pub mod draft;
 mod engine;
 mod error;
+pub mod exit;
 pub mod governor;
 pub mod kv;
 pub mod perplexity;
@@ -25,12 +27,14 @@ pub mod session;
 pub mod text;
 pub mod vocabulary;
 
+pub use compute::{Compute, Skipped};
 pub use draft::Drafting;
 pub use engine::{
     DEFAULT_KV_BYTES_LIMIT, DRAFT_VOCABULARY, DeviceChoice, Engine, Facts, Hardware, KvChoice, LayerParts,
     LoadOptions, MaskUse,
 };
 pub use error::EngineError;
+pub use exit::{ExitError, ExitHeads};
 pub use prefix::{Pin, Tenant};
 pub use scheduler::{
     Canceller, Event, FinishReason, Finished, Generation, Priority, Request, Statistics, Timings, Usage,

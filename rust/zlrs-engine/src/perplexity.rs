@@ -13,11 +13,11 @@ use zlrs_model::gguf::File;
 use zlrs_model::tokenizer::{Segment, Tokenizer};
 use zlrs_model::weights::Weights;
 
-use crate::EngineError;
 use crate::backend::Backend as _;
 use crate::cpu::CpuBackend;
 use crate::kv::{Arena, BLOCK_TOKENS, Sequence};
 use crate::plan::{CHUNK_ROWS, Plan, Row};
+use crate::{Compute, EngineError};
 
 /// Rows whose logits are held at a time: a large vocabulary has a megabyte of them a row.
 const LOGITS_ROWS: usize = 32;
@@ -206,7 +206,13 @@ impl Teacher {
             let index = self.plan.add_sequence(sequence.table());
             for (position, &token) in (stored..).zip(&sequence.pending()[..rows]) {
                 let (position, wants_logits) = (position as u32, position >= first);
-                self.plan.add_row(Row { token, position, sequence: index, wants_logits });
+                self.plan.add_row(Row {
+                    token,
+                    position,
+                    sequence: index,
+                    wants_logits,
+                    compute: Compute::Exact,
+                });
             }
             let logits = self
                 .backend

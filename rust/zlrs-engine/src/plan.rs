@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use crate::Compute;
+use crate::exit::{ExitState, Followers};
 use crate::kv::{ArenaError, BLOCK_TOKENS, BlockCopy, Sequence};
 
 /// Most rows in one step: prompts are computed in chunks of this many tokens.
@@ -25,6 +27,8 @@ pub struct Row {
     pub sequence: u32,
     /// Whether the step returns the logits that follow it.
     pub wants_logits: bool,
+    /// What may be left out for it.
+    pub compute: Compute,
 }
 
 /// Layers computed for every row.
@@ -100,6 +104,10 @@ pub struct Plan {
     copies: Vec<BlockCopy>,
     block_table: Vec<u32>,
     sequences: Vec<Range<usize>>,
+    /// By sequence.
+    exit_states: Vec<ExitState>,
+    /// By row, up to the last aggressive one.
+    followers: Vec<Followers>,
     /// Layers to compute.
     pub layers: Layers,
     /// Heads to compute.
@@ -119,6 +127,8 @@ impl Plan {
         self.copies.clear();
         self.block_table.clear();
         self.sequences.clear();
+        self.exit_states.clear();
+        self.followers.clear();
         self.layers = Layers::All;
         self.heads = Heads::All;
         self.blocks = Blocks::All;
@@ -131,12 +141,35 @@ impl Plan {
         let start = self.block_table.len();
         self.block_table.extend_from_slice(table);
         self.sequences.push(start..self.block_table.len());
+        self.exit_states.push(ExitState::default());
         self.sequences.len() as u32 - 1
     }
 
     /// Adds a row of a sequence added before. Rows of one sequence come in ascending order of positions.
     pub fn add_row(&mut self, row: Row) {
         self.rows.push(row);
+    }
+
+    /// Adds a row for which work may be left out, with the candidates that its sequence has for the next token.
+    pub fn add_aggressive_row(&mut self, row: Row, followers: Followers) {
+        self.followers.resize(self.rows.len(), Followers::default());
+        self.followers.push(followers);
+        self.rows.push(Row { compute: Compute::Aggressive, ..row });
+    }
+
+    /// Tells what became of a sequence's rows before this step.
+    pub fn set_exit_state(&mut self, sequence: u32, state: ExitState) {
+        self.exit_states[sequence as usize] = state;
+    }
+
+    /// What became of the rows of each sequence before this step.
+    pub fn exit_states(&self) -> &[ExitState] {
+        &self.exit_states
+    }
+
+    /// Candidates for what follows a row; none for an exact one.
+    pub fn followers_of(&self, row: usize) -> Followers {
+        self.followers.get(row).copied().unwrap_or_default()
     }
 
     /// The rows, in the order of computation.
@@ -207,13 +240,21 @@ pub trait Planner: Send {
             if sequence.stored() + rows > sequence.tokens().len() {
                 plan.drafts = Drafts::Chain;
             }
+            plan.set_exit_state(index, sequence.exit_state());
             for (offset, &token) in sequence.pending()[..rows].iter().enumerate() {
-                plan.add_row(Row {
+                let row = Row {
                     token,
                     position: (sequence.stored() + offset) as u32,
                     sequence: index,
                     wants_logits: sequence.stored() + offset >= first_wanted,
-                });
+                    compute: sequence.compute(),
+                };
+                if row.compute == Compute::Exact {
+                    plan.add_row(row);
+                } else {
+                    let before = &sequence.known()[..=sequence.stored() + offset];
+                    plan.add_aggressive_row(row, Followers::of(before));
+                }
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use zlrs_engine::backend::{Backend, BackendError, Shape};
 use zlrs_engine::plan::{ExactPlanner, Plan};
 use zlrs_engine::sampling::{Sampler, Sampling};
 use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};
-use zlrs_engine::{Event, FinishReason, Generation, Priority, Request, Tenant};
+use zlrs_engine::{Compute, Event, FinishReason, Generation, Priority, Request, Tenant};
 use zlrs_kernels::{Isa, Pool};
 use zlrs_model::decoder::Architecture;
 use zlrs_model::mask::Mask;
@@ -344,7 +344,7 @@ fn a_pinned_conversation_outlasts_eviction_but_no_request_starves_for_it() {
     let turn = Request { ids: text_ids(60, 4), max_tokens: 10, ..Request::default() };
     let (_, answer, _) = finished(scheduler.submit(turn.clone()).unwrap());
     let ids = [turn.ids, answer].concat();
-    let pin = scheduler.pin(Tenant::default(), &ids).unwrap();
+    let pin = scheduler.pin(Tenant::default(), Compute::Exact, &ids).unwrap();
     assert!(pin.tokens() >= ids.len() - 1);
     assert_eq!(scheduler.statistics().unwrap().kv_blocks_used as usize, pin.tokens().div_ceil(BLOCK));
     for seed in 0..10 {
@@ -359,7 +359,7 @@ fn a_pinned_conversation_outlasts_eviction_but_no_request_starves_for_it() {
     assert_eq!(last.usage.cached_tokens, pin.tokens());
     assert!(pin.is_held());
     // Another tenant's pin of the same tokens holds nothing.
-    assert_eq!(scheduler.pin(Tenant([1; 32]), &ids).unwrap().tokens(), 0);
+    assert_eq!(scheduler.pin(Tenant([1; 32]), Compute::Exact, &ids).unwrap().tokens(), 0);
     let huge = Request { ids: text_ids(300, 6), max_tokens: 15, ..Request::default() };
     let (_, answer, _) = finished(scheduler.submit(huge.clone()).unwrap());
     assert_eq!(answer, world.alone(&huge).0);

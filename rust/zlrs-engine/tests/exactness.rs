@@ -6,6 +6,7 @@ mod support;
 use std::cell::Cell;
 
 use support::model::{Model, arena, assert_same_bits, isas, logits_of, plan_step, run, text_ids};
+use zlrs_engine::Compute;
 use zlrs_engine::backend::{Backend, BackendError};
 use zlrs_engine::kv::Sequence;
 use zlrs_engine::plan::{ExactPlanner, Plan, Row};
@@ -180,7 +181,7 @@ fn an_interrupted_step_can_be_taken_again() {
 fn impossible_plans_are_refused() {
     let model = Model::of(Architecture::Llama, Types::One(TensorType::Q8_0));
     let mut backend = model.backend(Isa::detect(), 1, 4);
-    let row = Row { token: 1, position: 0, sequence: 0, wants_logits: true };
+    let row = Row { token: 1, position: 0, sequence: 0, wants_logits: true, compute: Compute::Exact };
     let wrong = [Row { token: 1 << 20, ..row }, Row { position: 16, ..row }, Row { sequence: 1, ..row }];
     for row in wrong {
         let mut plan = Plan::default();

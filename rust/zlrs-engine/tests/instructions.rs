@@ -7,6 +7,7 @@ mod support;
 use std::process::Command;
 
 use support::model::{Model, text_ids};
+use zlrs_engine::Compute;
 use zlrs_engine::backend::Backend;
 use zlrs_engine::cpu::CpuBackend;
 use zlrs_engine::plan::{Plan, Row};
@@ -81,7 +82,13 @@ fn child_that_computes() {
     let mut plan = Plan::default();
     let sequence = plan.add_sequence(&[0]);
     for (position, token) in text_ids(TOKENS, 3).into_iter().enumerate() {
-        plan.add_row(Row { token, position: position as u32, sequence, wants_logits: true });
+        plan.add_row(Row {
+            token,
+            position: position as u32,
+            sequence,
+            wants_logits: true,
+            compute: Compute::Exact,
+        });
     }
     for _ in 0..passes {
         backend.step(&plan, &|| false).unwrap();

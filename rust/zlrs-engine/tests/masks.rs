@@ -6,6 +6,7 @@ mod support;
 
 use support::model::{Model, assert_same_bits, isas, logits_of, text_ids};
 use support::reference::Reference;
+use zlrs_engine::Compute;
 use zlrs_engine::backend::Backend;
 use zlrs_engine::cpu::CpuBackend;
 use zlrs_engine::plan::{Plan, Row};
@@ -153,7 +154,13 @@ fn a_step_from_a_layer_gives_the_bits_of_the_whole_step() {
         let mut plan = Plan::default();
         let sequence = plan.add_sequence(&[0, 1]);
         for (position, &token) in ids.iter().enumerate() {
-            plan.add_row(Row { token, position: position as u32, sequence, wants_logits: position % 3 == 2 });
+            plan.add_row(Row {
+                token,
+                position: position as u32,
+                sequence,
+                wants_logits: position % 3 == 2,
+                compute: Compute::Exact,
+            });
         }
         let mut mask = empty(&model);
         let last = model.decoder.layers.len() - 1;

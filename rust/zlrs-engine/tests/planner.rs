@@ -5,6 +5,7 @@ mod support;
 
 use proptest::prelude::*;
 use support::model::{candidate, plan_step};
+use zlrs_engine::Compute;
 use zlrs_engine::kv::{Arena, BLOCK_TOKENS, Sequence};
 use zlrs_engine::plan::{Blocks, Drafts, ExactPlanner, Heads, KvPrecision, Layers, Plan, Planner};
 
@@ -70,6 +71,21 @@ fn prompts_are_long_alone_and_short_beside_decoding() {
     assert_eq!(rows_of(&[200, 300]), [200, 56]);
     assert_eq!(rows_of(&[1, 300, 1, 300]), [1, 64, 1, 0]);
     assert_eq!(rows_of(&[1; 300]).iter().sum::<usize>(), 256);
+}
+
+#[test]
+fn rows_say_what_may_be_left_out_for_their_own_request() {
+    let arena = Arena::new(1, 1000).unwrap();
+    let mut exact = Sequence::new(&arena, vec![1; 3]);
+    let mut aggressive = Sequence::new(&arena, vec![2; 3]).with_compute(Compute::Aggressive);
+    let mut plan = Plan::default();
+    plan_step(&mut ExactPlanner::default(), &mut [&mut exact, &mut aggressive], &mut plan);
+    assert_eq!(plan.rows().len(), 6);
+    for row in plan.rows() {
+        let expected = if row.token == 2 { Compute::Aggressive } else { Compute::Exact };
+        assert_eq!(row.compute, expected);
+    }
+    assert_eq!(aggressive.fork().compute(), Compute::Aggressive);
 }
 
 #[test]

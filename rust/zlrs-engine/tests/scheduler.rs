@@ -11,7 +11,7 @@ use support::scripted::*;
 use zlrs_engine::kv::BLOCK_TOKENS;
 use zlrs_engine::sampling::{Sampling, SamplingError};
 use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};
-use zlrs_engine::{EngineError, Event, FinishReason, Priority, Request, Tenant};
+use zlrs_engine::{Compute, EngineError, Event, FinishReason, Priority, Request, Skipped, Tenant};
 
 fn over(scripts: Vec<Vec<Say>>) -> Scheduler {
     scheduler(Scripted::new(scripts), SchedulerOptions::default())
@@ -416,4 +416,15 @@ fn paused_requests_end_by_deadline_and_by_close() {
     assert_eq!(finished(second).2.reason, FinishReason::Deadline);
     let statistics = scheduler.statistics().unwrap();
     assert_eq!((statistics.kv_blocks_used, statistics.kv_blocks_cached), (0, 0));
+}
+
+#[test]
+fn without_anything_to_leave_out_an_aggressive_request_runs_exact_and_says_so() {
+    let scheduler = over(vec![says("abc")]);
+    let asked = Request { compute: Compute::Aggressive, ..request(0) };
+    let (text, _, last) = finished(scheduler.submit(asked.clone()).unwrap());
+    assert_eq!((text.as_str(), last.compute, last.skipped), ("abc", Compute::Exact, Skipped::default()));
+    // It is one of the exact ones in all it does.
+    let exact = Request { compute: Compute::Exact, ..asked };
+    assert!(finished(scheduler.submit(exact).unwrap()).2.usage.cached_tokens > 0);
 }

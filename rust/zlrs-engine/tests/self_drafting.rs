@@ -13,7 +13,7 @@ use zlrs_engine::backend::{Backend, BackendError};
 use zlrs_engine::plan::{Layers, Plan, Row};
 use zlrs_engine::sampling::Sampling;
 use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};
-use zlrs_engine::{Drafting, Event, Request};
+use zlrs_engine::{Compute, Drafting, Event, Request};
 use zlrs_kernels::{Isa, TensorType};
 use zlrs_model::decoder::Architecture;
 use zlrs_model::mask::Mask;
@@ -161,7 +161,13 @@ fn draft_steps_are_those_of_the_smaller_model_and_leave_the_full_one_as_it_is() 
                 plan.clear();
                 plan.layers = Layers::Draft;
                 let sequence = plan.add_sequence(&[3, 1]);
-                plan.add_row(Row { token, position: position as u32, sequence, wants_logits: true });
+                plan.add_row(Row {
+                    token,
+                    position: position as u32,
+                    sequence,
+                    wants_logits: true,
+                    compute: Compute::Exact,
+                });
                 got.push(backend.step(&plan, &|| false).unwrap().to_vec());
             }
             assert_same_bits(&expected, &got, &format!("{architecture:?}, {isa:?}, drafts"));
@@ -178,7 +184,7 @@ fn a_model_without_a_draft_refuses_to_draft() {
     let mut plan = Plan::default();
     plan.layers = Layers::Draft;
     let sequence = plan.add_sequence(&[0]);
-    plan.add_row(Row { token: 1, position: 0, sequence, wants_logits: true });
+    plan.add_row(Row { token: 1, position: 0, sequence, wants_logits: true, compute: Compute::Exact });
     assert!(matches!(backend.step(&plan, &|| false), Err(BackendError::Plan { .. })));
     let mut other = Mask::empty(&model.decoder, [0; 32]);
     other.layers.pop();

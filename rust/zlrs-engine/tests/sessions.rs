@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use support::model::{Model, text_ids};
 use support::scripted::finished;
 use zlrs_engine::session::{Fit, Restored, Saved, State, StateKey};
-use zlrs_engine::{Engine, EngineError, LoadOptions, Request, Tenant};
+use zlrs_engine::{Compute, Engine, EngineError, LoadOptions, Request, Tenant};
 use zlrs_model::decoder::Architecture;
 use zlrs_model::synthetic::{Settings, Types};
 
@@ -69,7 +69,7 @@ fn a_conversation_goes_on_after_a_restart_as_it_would_have() {
         let engine = load(&model);
         let mut ids = text_ids(prompt_tokens, 4);
         ids.extend(ask(&engine, ANNE, &ids, 20).0);
-        let pin = engine.pin(ANNE, &ids).unwrap();
+        let pin = engine.pin(ANNE, Compute::Exact, &ids).unwrap();
         let saved = save(&engine, &path, ANNE, &ids);
         assert_eq!(saved.tokens, pin.tokens() / BLOCK * BLOCK);
         assert_eq!(saved.bytes, fs::metadata(&path).unwrap().len());
@@ -307,7 +307,7 @@ proptest! {
                     let nobody = Tenant([99; 32]);
                     prop_assert_eq!(&answer, &ask(&alone, nobody, ids, 5).0);
                     ids.extend(answer);
-                    pins[user] = Some(engine.pin(tenants[user], ids).unwrap());
+                    pins[user] = Some(engine.pin(tenants[user], Compute::Exact, ids).unwrap());
                 }
                 Action::Save(user) => {
                     let note = [user as u8];
@@ -346,7 +346,7 @@ fn a_conversation_cut_back_is_answered_as_if_nothing_had_been_longer() {
     let alone = load(&model);
     let long = text_ids(100, 3);
     ask(&engine, ANNE, &long, 3);
-    let pin = engine.pin(ANNE, &long).unwrap();
+    let pin = engine.pin(ANNE, Compute::Exact, &long).unwrap();
     for count in [99, 64, 33, 16, 15, 1] {
         let (got, cached) = ask(&engine, ANNE, &long[..count], 8);
         // All but the last token, also of a strict prefix of what is kept.
@@ -366,7 +366,7 @@ fn what_a_cancelled_prefill_has_computed_can_be_kept_and_nothing_else_stays() {
         let generation = engine.submit(request.clone()).unwrap();
         generation.cancel();
         let (_, answer, _) = finished(generation);
-        let pin = engine.pin(ANNE, &ids).unwrap();
+        let pin = engine.pin(ANNE, Compute::Exact, &ids).unwrap();
         assert!(answer.len() < 400);
         assert_eq!(used(&engine) as usize, pin.tokens().div_ceil(BLOCK));
     }

@@ -4,6 +4,7 @@
 mod support;
 
 use support::model::{Model, arena, assert_same_bits, isas, logits_of, text_ids};
+use zlrs_engine::Compute;
 use zlrs_engine::backend::Backend;
 use zlrs_engine::kv::{BLOCK_TOKENS, Sequence};
 use zlrs_engine::plan::{Plan, Row};
@@ -34,7 +35,13 @@ fn rows_that_want_nothing_change_nothing() {
                     for position in 0..end {
                         let wants_logits = wants(position);
                         let (token, place) = (prompts[index][position], position as u32);
-                        plan.add_row(Row { token, position: place, sequence: at, wants_logits });
+                        plan.add_row(Row {
+                            token,
+                            position: place,
+                            sequence: at,
+                            wants_logits,
+                            compute: Compute::Exact,
+                        });
                         if wants_logits {
                             wanted.push(expected[index][position].clone());
                         }
@@ -53,7 +60,13 @@ fn rows_that_want_nothing_change_nothing() {
                     sequence.reserve(last + 1, plan.copies_mut()).unwrap();
                     let at = plan.add_sequence(sequence.table());
                     let (token, position) = (prompts[index][last], last as u32);
-                    plan.add_row(Row { token, position, sequence: at, wants_logits: true });
+                    plan.add_row(Row {
+                        token,
+                        position,
+                        sequence: at,
+                        wants_logits: true,
+                        compute: Compute::Exact,
+                    });
                     let got = vec![backend.step(&plan, &|| false).unwrap().to_vec()];
                     assert_same_bits(
                         &expected[index][last..],

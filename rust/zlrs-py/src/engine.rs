@@ -10,10 +10,11 @@ use pyo3::types::{PyBytes, PyDict};
 use zlrs_engine::ring::TokenEvents;
 use zlrs_engine::sampling::Sampling;
 use zlrs_engine::session::State;
-use zlrs_engine::{Drafting, Engine, LoadOptions, MaskUse, Message, Priority, Request};
+use zlrs_engine::{Compute, Drafting, Engine, LoadOptions, MaskUse, Message, Priority, Request};
 
 use crate::device::DeviceSetting;
 use crate::error::{core_error, detached, to_python};
+use crate::exits::PyExitHeads;
 use crate::generation::PyGeneration;
 use crate::governor::{GovernorDecision, kv_choice};
 use crate::mask::{PyMask, hex};
@@ -35,7 +36,7 @@ pub struct PyEngine {
 impl PyEngine {
     /// Reads a GGUF file and starts the engine thread. `progress` is called with bytes done and in all.
     #[staticmethod]
-    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", device="cpu", kv_precision="f16", governor_policy="idle", thermal_limit_c=75, mask=None, mask_fallback=false, self_drafting="off", draft_mask=None, draft_vocabulary=32_768, progress=None))]
+    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", device="cpu", kv_precision="f16", governor_policy="idle", thermal_limit_c=75, mask=None, mask_fallback=false, self_drafting="off", draft_mask=None, draft_vocabulary=32_768, exits=None, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "the options of a load, by name only")]
     fn load(
         py: Python<'_>,
@@ -55,6 +56,7 @@ impl PyEngine {
         self_drafting: &str,
         draft_mask: Option<&PyMask>,
         draft_vocabulary: usize,
+        exits: Option<&PyExitHeads>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let mode = |name: &str, given: &str| {
@@ -94,6 +96,7 @@ impl PyEngine {
                 self_drafting,
                 draft_mask: draft_mask.map(|mask| &mask.mask),
                 draft_vocabulary,
+                exits: exits.map(|exits| &exits.heads),
                 progress: &progress,
                 ..LoadOptions::default()
             };
@@ -143,6 +146,7 @@ impl PyEngine {
         info.set_item("kv_precision", facts.kv.name())?;
         info.set_item("numerics_version", zlrs_kernels::NUMERICS_VERSION)?;
         info.set_item("layers", facts.layers)?;
+        info.set_item("can_skip", self.engine.effective(Compute::Aggressive) == Compute::Aggressive)?;
         info.set_item("has_chat_template", self.engine.has_chat_template())?;
         info.set_item("kv_bytes", shape.blocks * shape.block_bytes)?;
         info.set_item("weight_bytes", facts.weight_bytes)?;
@@ -196,7 +200,8 @@ impl PyEngine {
     /// Queues a generation and returns at once.
     #[pyo3(signature = (
         ids, *, max_tokens, temperature=0.0, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, seed=None,
-        stop=Vec::new(), logit_bias=None, deadline_ms=None, priority="interactive", tenant=None, stream_mode="plain"
+        stop=Vec::new(), logit_bias=None, deadline_ms=None, priority="interactive", tenant=None,
+        stream_mode="plain", compute="exact", require_exits=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "the parameters of a request, by name only")]
     fn submit(
@@ -216,6 +221,8 @@ impl PyEngine {
         priority: &str,
         tenant: Option<&[u8]>,
         stream_mode: &str,
+        compute: &str,
+        require_exits: bool,
     ) -> PyResult<PyGeneration> {
         let refuse = |message: String| core_error(py, "invalid_request_error", &message);
         let priority = match priority {
@@ -244,15 +251,17 @@ impl PyEngine {
             priority,
             tenant,
             token_events,
+            compute: compute_of(py, compute)?,
+            require_exits,
         };
         detached(py, || self.engine.submit(request)).map(PyGeneration::new)
     }
 
-    /// Keeps what has been computed of a tenant's ids.
-    #[pyo3(signature = (ids, *, tenant=None))]
-    fn pin(&self, py: Python<'_>, ids: Vec<u32>, tenant: Option<&[u8]>) -> PyResult<PyPin> {
-        let tenant = tenant_of(py, tenant)?;
-        detached(py, || self.engine.pin(tenant, &ids)).map(PyPin::new)
+    /// Keeps what requests of that kind have computed of a tenant's ids.
+    #[pyo3(signature = (ids, *, tenant=None, compute="exact"))]
+    fn pin(&self, py: Python<'_>, ids: Vec<u32>, tenant: Option<&[u8]>, compute: &str) -> PyResult<PyPin> {
+        let (tenant, compute) = (tenant_of(py, tenant)?, compute_of(py, compute)?);
+        detached(py, || self.engine.pin(tenant, compute, &ids)).map(PyPin::new)
     }
 
     /// Writes what is computed of some ids to a file; returns the tokens in it and its bytes.
@@ -320,6 +329,13 @@ impl PyEngine {
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.engine.close());
     }
+}
+
+fn compute_of(py: Python<'_>, name: &str) -> PyResult<Compute> {
+    Compute::from_name(name).ok_or_else(|| {
+        let message = format!("compute is {name:?}; allowed: exact, aggressive");
+        core_error(py, "invalid_request_error", &message)
+    })
 }
 
 /// Calls a Python function now and then, and remembers its first exception.

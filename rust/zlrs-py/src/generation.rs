@@ -152,6 +152,9 @@ pub struct Finished {
     decompress_ms: f64,
     compute_ms: f64,
     io_ms: f64,
+    compute: &'static str,
+    sparse_skips: usize,
+    row_layer_skips: usize,
 }
 
 impl Finished {
@@ -174,6 +177,9 @@ impl Finished {
             decompress_ms: milliseconds(finished.timings.decompress),
             compute_ms: milliseconds(finished.timings.compute),
             io_ms: milliseconds(finished.timings.io),
+            compute: finished.compute.name(),
+            sparse_skips: finished.skipped.tokens,
+            row_layer_skips: finished.skipped.row_layers,
         }
     }
 }

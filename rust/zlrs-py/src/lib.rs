@@ -6,6 +6,7 @@ mod build_info;
 mod device;
 mod engine;
 mod error;
+mod exits;
 mod fingerprint;
 mod generation;
 mod governor;
@@ -37,6 +38,8 @@ mod _core {
     use super::engine::PyEngine;
     #[pymodule_export]
     use super::error::CoreError;
+    #[pymodule_export]
+    use super::exits::{PyExitHeads, PyExitTrainer};
     #[pymodule_export]
     use super::fingerprint::{fingerprint_quality, shipped_fingerprint, train_fingerprint, wording_cosine};
     #[pymodule_export]

@@ -12,6 +12,7 @@
 
 use std::path::PathBuf;
 
+use zlrs_engine::Compute;
 use zlrs_engine::backend::Backend;
 use zlrs_engine::cpu::CpuBackend;
 use zlrs_engine::kv::{Arena, Sequence};
@@ -78,7 +79,13 @@ fn engine_logits(file: &File, prompts: &[Vec<u32>]) -> Vec<Vec<Vec<f32>>> {
                 let index = plan.add_sequence(sequence.table());
                 for (offset, &token) in sequence.pending()[..count].iter().enumerate() {
                     let position = (sequence.stored() + offset) as u32;
-                    plan.add_row(Row { token, position, sequence: index, wants_logits: true });
+                    plan.add_row(Row {
+                        token,
+                        position,
+                        sequence: index,
+                        wants_logits: true,
+                        compute: Compute::Exact,
+                    });
                 }
                 let logits = backend.step(&plan, &|| false).unwrap();
                 rows.extend(logits.chunks_exact(shape.vocabulary).map(<[f32]>::to_vec));

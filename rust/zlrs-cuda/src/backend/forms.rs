@@ -6,6 +6,7 @@
 //! computed together. A sealed block that is written on again, because a sequence was cut back, is made f16 first;
 //! what sealing lost stays lost.
 
+use zlrs_engine::Compute;
 use zlrs_engine::kv::BLOCK_TOKENS;
 use zlrs_engine::plan::{CHUNK_ROWS, KvPrecision, Plan};
 
@@ -150,7 +151,7 @@ mod tests {
         plan.kv_precision = precision;
         let sequence = plan.add_sequence(table);
         for position in first..first + rows {
-            plan.add_row(Row { token: 0, position, sequence, wants_logits: true });
+            plan.add_row(Row { token: 0, position, sequence, wants_logits: true, compute: Compute::Exact });
         }
         forms.prepare(&plan);
     }
@@ -193,7 +194,7 @@ mod tests {
         let mut plan = Plan::default();
         let sequence = plan.add_sequence(&[3]);
         plan.copies_mut().push(BlockCopy { from: 0, to: 3 });
-        plan.add_row(Row { token: 0, position: 7, sequence, wants_logits: true });
+        plan.add_row(Row { token: 0, position: 7, sequence, wants_logits: true, compute: Compute::Exact });
         forms.prepare(&plan);
         assert_eq!((&forms.opened[..], forms.of(0)), (&[(3, Q8)][..], Form::Sealed(Q8)));
         assert_eq!(forms.word(3, false), 0);

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use zlrs_cuda::{CudaBackend, LoadError};
+use zlrs_engine::Compute;
 use zlrs_engine::cpu::CpuBackend;
 use zlrs_engine::plan::{Plan, Row};
 use zlrs_kernels::{Isa, Pool};
@@ -58,7 +59,13 @@ pub fn plan(pieces: &[Piece<'_>], random: &mut Random) -> Plan {
         let sequence = plan.add_sequence(piece.blocks);
         for position in piece.first..piece.first + piece.rows {
             let wants_logits = piece.all || position + 1 == piece.first + piece.rows;
-            plan.add_row(Row { token: (random.next() % 256) as u32, position, sequence, wants_logits });
+            plan.add_row(Row {
+                token: (random.next() % 256) as u32,
+                position,
+                sequence,
+                wants_logits,
+                compute: Compute::Exact,
+            });
         }
     }
     plan

@@ -15,7 +15,9 @@ pub(super) struct Buffers {
     /// What a part computes between: queries, keys, values and what is attended to, or gate, up and their product.
     pub between: Vec<f32>,
     pub logits: Vec<f32>,
-    /// Rows that a layer computes beyond keys and values.
+    /// Rows of `hidden`: those of the plan that have not left, in its order.
+    pub rows: Vec<Row>,
+    /// Those of them that a layer computes beyond keys and values.
     pub live: Vec<Row>,
     pub scratch: Scratch,
 }
@@ -34,6 +36,7 @@ impl Buffers {
             branch: row_of(decoder.width),
             between: row_of(attention.max(mlp)),
             logits: vec![0.0; decoder.vocabulary],
+            rows: Vec::with_capacity(rows),
             live: Vec::with_capacity(rows),
             scratch: Scratch::new(),
         }

@@ -4,6 +4,7 @@ mod attend;
 mod buffers;
 mod draft;
 mod feed;
+mod leave;
 mod memory;
 mod observe;
 mod resume;
@@ -19,10 +20,14 @@ use zlrs_model::weights::Weights;
 
 use self::buffers::Buffers;
 use self::draft::Draft;
+use self::leave::Exits;
+pub use self::leave::Sample;
+pub(crate) use self::leave::first_choice;
 use self::memory::KvMemory;
 pub use self::observe::Observer;
 pub use self::resume::SeeHidden;
 use crate::backend::{Backend, BackendError, Shape};
+use crate::exit::RowTrace;
 use crate::kv::BLOCK_TOKENS;
 use crate::plan::{Blocks, CHUNK_ROWS, Drafts, Heads, KvPrecision, Layers, Plan};
 
@@ -38,6 +43,8 @@ pub struct CpuBackend {
     shape: Shape,
     /// What drafts are computed with.
     draft: Option<Draft>,
+    /// Lets rows leave before the last layer.
+    exits: Exits,
     /// Sees what every part adds; none in an engine that serves.
     observer: Option<Box<dyn Observer>>,
 }
@@ -89,7 +96,8 @@ impl CpuBackend {
         };
         let buffers = Buffers::new(&decoder, shape.max_rows);
         let machine = Machine { pool: Arc::new(pool), isa };
-        Ok(Self { decoder, weights, ropes, memory, buffers, machine, shape, draft: None, observer: None })
+        let (draft, exits) = (None, Exits::default());
+        Ok(Self { decoder, weights, ropes, memory, buffers, machine, shape, draft, exits, observer: None })
     }
 
     /// What the model computes.
@@ -158,21 +166,41 @@ impl CpuBackend {
         Ok(())
     }
 
-    /// The logits of the rows that want them: of all `live` ones if some were left behind, else as the plan says.
+    /// The rows of `hidden`, none of which has left.
+    fn begin(&mut self, plan: &Plan) {
+        self.buffers.rows.clear();
+        self.buffers.rows.extend_from_slice(plan.rows());
+        self.begin_exits(plan);
+    }
+
+    /// The logits of the rows that want them. Of `hidden`, `live` rows are there: those that want logits if some were
+    /// left behind, else all that have not left.
     fn head(&mut self, plan: &Plan, live: usize) -> Result<usize, KernelError> {
         let width = self.decoder.width;
-        let mut wanted = 0;
-        for (index, row) in plan.rows().iter().enumerate().take(live) {
-            if row.wants_logits || live < plan.rows().len() {
-                let hidden = &self.buffers.hidden[index * width..][..width];
+        let holds_others = live == self.buffers.rows.len();
+        let (mut wanted, mut place) = (0, 0);
+        for (index, row) in plan.rows().iter().enumerate() {
+            let left_with = self.exits.left_with(index, width);
+            let stays = left_with.is_none();
+            if row.wants_logits {
+                let hidden = left_with.unwrap_or_else(|| &self.buffers.hidden[place * width..][..width]);
                 let normed = &mut self.buffers.branch[wanted * width..][..width];
                 let norm = &self.weights.output_norm;
                 rms_norm(self.machine.isa, hidden, norm, self.decoder.norm_epsilon, normed);
                 wanted += 1;
             }
+            place += usize::from(stays && (row.wants_logits || holds_others));
         }
+        let drafts = self.draft.is_some() && plan.layers == Layers::Draft;
+        self.logits_of(wanted, drafts)
+    }
+
+    /// The logits of the first rows of `branch`, which are normed, by the whole head or that of drafts; how many
+    /// values they are.
+    fn logits_of(&mut self, wanted: usize, drafts: bool) -> Result<usize, KernelError> {
+        let width = self.decoder.width;
         let head = match &self.draft {
-            Some(draft) if plan.layers == Layers::Draft => &draft.head,
+            Some(draft) if drafts => &draft.head,
             _ => self.weights.head(),
         };
         let length = wanted * head.rows();
@@ -202,13 +230,19 @@ impl Backend for CpuBackend {
             self.memory.copy(copy)?;
         }
         self.embed(plan)?;
+        self.begin(plan);
         let mut live = plan.rows().len();
         for layer in 0..self.decoder.layers.len() {
             if interrupt() {
                 return Err(BackendError::Interrupted);
             }
-            live = self.attend(plan, layer, layer + 1 == self.decoder.layers.len())?;
-            self.feed(plan, live, layer)?;
+            self.probe(plan, layer)?;
+            self.fill(plan, layer)?;
+            live = self.buffers.rows.len();
+            if live > 0 {
+                live = self.attend(plan, layer, layer + 1 == self.decoder.layers.len())?;
+                self.feed(plan, live, layer)?;
+            }
         }
         let length = self.head(plan, live)?;
         Ok(&self.buffers.logits[..length])
@@ -216,6 +250,14 @@ impl Backend for CpuBackend {
 
     fn draft_vocabulary(&self) -> usize {
         self.draft.as_ref().map_or(0, |draft| draft.head.rows())
+    }
+
+    fn can_skip(&self) -> bool {
+        self.can_leave()
+    }
+
+    fn traces(&self) -> &[RowTrace] {
+        self.exit_traces()
     }
 
     fn read_block(&self, block: u32, out: &mut Vec<u8>) -> Result<(), BackendError> {

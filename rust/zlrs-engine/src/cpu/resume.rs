@@ -46,6 +46,7 @@ impl CpuBackend {
     }
 
     fn layers_from(&mut self, plan: &Plan, first: usize, see: SeeHidden<'_>) -> Result<&[f32], BackendError> {
+        self.begin(plan);
         let (rows, layers) = (plan.rows().len(), self.decoder.layers.len());
         let mut live = rows;
         for layer in first..layers {

@@ -19,6 +19,7 @@ use crate::EngineError;
 use crate::backend::{Accelerator, Backend, BackendError};
 use crate::cpu::{CpuBackend, kv_layout};
 use crate::draft::Drafting;
+use crate::exit::{ExitError, ExitHeads};
 use crate::kv::BLOCK_TOKENS;
 use crate::plan::{CHUNK_ROWS, CHUNK_ROWS_BESIDE_DECODING, ExactPlanner};
 use crate::scheduler::{RUNNING_LIMIT, Scheduler, SchedulerOptions};
@@ -74,7 +75,9 @@ pub struct LoadOptions<'progress> {
     pub isa: Option<Isa>,
     /// Parts of the model to leave out: they get no weights and no KV memory and are not computed.
     pub mask: Option<&'progress Mask>,
-    /// Whether a mask for other weights is left aside, and the full model loaded, in place of an error.
+    /// Heads that let rows of aggressive requests leave before the last layer.
+    pub exits: Option<&'progress ExitHeads>,
+    /// Whether a mask or exit heads for other weights are left aside, and the full model loaded, in place of an error.
     pub mask_fallback: bool,
     /// Told bytes of weights read and in all, from any worker.
     pub progress: &'progress (dyn Fn(u64, u64) + Sync),
@@ -96,6 +99,7 @@ impl Default for LoadOptions<'_> {
             kv: KvChoice::default(),
             isa: None,
             mask: None,
+            exits: None,
             mask_fallback: false,
             progress: &|_, _| {},
         }
@@ -140,6 +144,9 @@ impl Engine {
         let mut facts = Facts::new(&file, &decoder, isa, threads, sizes.context_tokens);
         facts.mask = mask_use;
         facts.token_multiply_adds_full = token_multiply_adds_full;
+        let used = options.mask.filter(|_| facts.mask == MaskUse::Used);
+        let mask = used.map(|mask| *blake3::hash(&mask.to_bytes()).as_bytes());
+        let exits = exits(&decoder, &file, mask, options)?;
         let on_device = on_device(options, &decoder, &file, sizes, &mut facts)?;
         let on_processor = on_device.is_none();
         let mut backend: Box<dyn Backend> = if let Some(backend) = on_device {
@@ -160,11 +167,10 @@ impl Engine {
                     in_range("draft_vocabulary", options.draft_vocabulary, 1, usize::MAX)?,
                 )?;
             }
+            backend.install_exits(exits.cloned())?;
             Box::new(backend)
         };
         file.check_unchanged()?;
-        let used = options.mask.filter(|_| facts.mask == MaskUse::Used);
-        let mask = used.map(|mask| *blake3::hash(&mask.to_bytes()).as_bytes());
         facts.zero_heads = used.map(zero_heads).unwrap_or_default();
         let planner = ExactPlanner {
             // A step has room for a token of everyone who is being answered.
@@ -196,6 +202,21 @@ fn masked(full: Decoder, file: &File, options: &LoadOptions<'_>) -> Result<(Deco
     }
 }
 
+/// The exit heads, if they are for this model.
+fn exits<'a>(
+    decoder: &Decoder,
+    file: &File,
+    mask: Option<[u8; 32]>,
+    options: &LoadOptions<'a>,
+) -> Result<Option<&'a ExitHeads>, EngineError> {
+    let Some(heads) = options.exits else { return Ok(None) };
+    match heads.check(sha256_of(file)?, mask, decoder.layers.len(), decoder.vocabulary) {
+        Ok(()) => Ok(Some(heads)),
+        Err(ExitError::Mismatch { .. }) if options.mask_fallback => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The model on the accelerator of the options, if one is named and can be used.
 fn on_device(
     options: &LoadOptions<'_>,
@@ -210,9 +231,9 @@ fn on_device(
         DeviceChoice::Require(accelerator) => (accelerator, true),
     };
     let name = accelerator.name();
-    if facts.mask == MaskUse::Used {
-        // Accelerators load whole parts only.
-        let message = "a mask is in use, and masks run on the processor".to_owned();
+    if facts.mask == MaskUse::Used || options.exits.is_some() {
+        // Accelerators compute whole parts for all rows.
+        let message = "a mask or exit heads are in use, and they run on the processor".to_owned();
         if required {
             return Err(EngineError::Device { name, message });
         }

@@ -24,7 +24,7 @@ use crate::governor::Governor;
 use crate::prefix::{Pin, Tenant};
 use crate::scheduler::Scheduler;
 use crate::session::{Identity, Restored, Saved, State, StateKey, restore, save};
-use crate::{EngineError, Generation, Request, Statistics};
+use crate::{Compute, EngineError, Generation, Request, Statistics};
 
 /// A loaded model. All methods may be called from any thread; templates and tokens are made on the caller's.
 #[derive(Debug)]
@@ -121,12 +121,17 @@ impl Engine {
         self.scheduler.submit(request)
     }
 
-    /// Keeps what has been computed of a tenant's tokens until the pin is dropped; see [`Scheduler::pin`].
+    /// Keeps what requests of that kind have computed of a tenant's tokens until the pin is dropped; see [`Scheduler::pin`].
     ///
     /// # Errors
     /// [`EngineError::Forked`].
-    pub fn pin(&self, tenant: Tenant, ids: &[u32]) -> Result<Pin, EngineError> {
-        self.scheduler.pin(tenant, ids)
+    pub fn pin(&self, tenant: Tenant, compute: Compute, ids: &[u32]) -> Result<Pin, EngineError> {
+        self.scheduler.pin(tenant, compute, ids)
+    }
+
+    /// What a request that asks for `compute` gets: exact, where nothing is installed that could be left out.
+    pub fn effective(&self, compute: Compute) -> Compute {
+        self.scheduler.effective(compute)
     }
 
     /// Writes what is computed of some tokens to a file, as far as `limit_bytes` of file hold it. The file is

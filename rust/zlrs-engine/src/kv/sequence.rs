@@ -1,5 +1,8 @@
 //! One sequence: its tokens and the blocks that hold their keys and values.
 
+use crate::Compute;
+use crate::exit::ExitState;
+
 use super::{Arena, ArenaError, BLOCK_TOKENS, Block};
 
 /// A block whose contents must be copied before the next step writes.
@@ -24,12 +27,44 @@ pub struct Sequence {
     blocks: Vec<Block>,
     /// `blocks[i].index()`, the form kernels want.
     table: Vec<u32>,
+    compute: Compute,
+    /// History of the stored tokens at the probes; that of tokens computed by others is not known and is empty.
+    exit_state: ExitState,
 }
 
 impl Sequence {
-    /// A sequence of `tokens`, none of them computed.
+    /// A sequence of `tokens`, none of them computed; nothing may be left out for them.
     pub fn new(arena: &Arena, tokens: Vec<u32>) -> Self {
-        Self { arena: arena.clone(), tokens, guesses: 0, stored: 0, blocks: Vec::new(), table: Vec::new() }
+        let (blocks, table) = (Vec::new(), Vec::new());
+        let compute = Compute::Exact;
+        let exit_state = ExitState::default();
+        Self { arena: arena.clone(), tokens, guesses: 0, stored: 0, blocks, table, compute, exit_state }
+    }
+
+    /// The same sequence with what may be left out for its rows.
+    #[must_use]
+    pub fn with_compute(self, compute: Compute) -> Self {
+        Self { compute, ..self }
+    }
+
+    /// What may be left out for its rows.
+    pub fn compute(&self) -> Compute {
+        self.compute
+    }
+
+    /// Its history at the probes, up to the stored tokens.
+    pub fn exit_state(&self) -> ExitState {
+        self.exit_state
+    }
+
+    /// Takes over its history after further tokens were stored.
+    pub fn set_exit_state(&mut self, state: ExitState) {
+        self.exit_state = state;
+    }
+
+    /// The certain tokens, then the guesses.
+    pub fn known(&self) -> &[u32] {
+        &self.tokens
     }
 
     /// All certain tokens, prompt first.
@@ -66,6 +101,7 @@ impl Sequence {
     /// own. At most all tokens but the last are taken, so that one is left to compute.
     pub fn adopt(&mut self, stored: usize, blocks: Vec<Block>) {
         self.stored = stored.min(self.tokens().len().saturating_sub(1));
+        self.exit_state = ExitState::default();
         self.blocks = blocks;
         self.blocks.truncate(self.stored.div_ceil(BLOCK_TOKENS));
         self.table.clear();
@@ -142,7 +178,9 @@ impl Sequence {
     pub fn truncate(&mut self, tokens: usize) {
         self.drop_guesses();
         self.tokens.truncate(tokens);
-        self.stored = self.stored.min(self.tokens.len());
+        if self.tokens.len() < self.stored {
+            (self.stored, self.exit_state) = (self.tokens.len(), ExitState::default());
+        }
         self.blocks.truncate(self.tokens.len().div_ceil(BLOCK_TOKENS));
         self.table.truncate(self.blocks.len());
     }
@@ -157,6 +195,8 @@ impl Sequence {
             stored: self.stored,
             blocks: self.blocks.clone(),
             table: self.table.clone(),
+            compute: self.compute,
+            exit_state: self.exit_state,
         }
     }
 }

@@ -20,6 +20,7 @@ use std::collections::{BTreeSet, HashMap};
 pub use self::pins::Pin;
 use self::pins::Pinned;
 use self::tree::Node;
+use crate::Compute;
 use crate::kv::{BLOCK_TOKENS, Block};
 use crate::plan::{Blocks, Heads, KvPrecision, Layers};
 
@@ -40,6 +41,9 @@ impl std::fmt::Debug for Tenant {
 pub struct PartitionKey {
     /// Tenants never share.
     pub tenant: Tenant,
+    /// What could be left out for the rows. Keys and values of aggressive rows are approximate and stay among them;
+    /// aggressive requests may read what exact ones have computed.
+    pub compute: Compute,
     /// Layers that were computed.
     pub layers: Layers,
     /// Heads that were computed.
@@ -91,13 +95,35 @@ impl PartitionKey {
     pub fn exact(tenant: Tenant) -> Self {
         Self { tenant, ..Self::default() }
     }
+
+    /// The key of plans in which so much may be left out.
+    pub fn of(tenant: Tenant, compute: Compute) -> Self {
+        Self { compute, ..Self::exact(tenant) }
+    }
+
+    /// Another partition whose contents serve this one as well.
+    fn also_reads(&self) -> Option<Self> {
+        (self.compute != Compute::Exact).then(|| Self { compute: Compute::Exact, ..self.clone() })
+    }
 }
 
 impl PrefixCache {
-    /// The longest prefix of `ids` with at most `limit` tokens that is known in the partition. O(tokens).
+    /// The longest prefix of `ids` with at most `limit` tokens that the partition may read: its own, or for
+    /// aggressive plans that of exact ones if it is longer. O(tokens).
     pub fn lookup(&mut self, key: &PartitionKey, ids: &[u32], limit: usize) -> Prefix {
         self.clock += 1;
         let ids = &ids[..limit.min(ids.len())];
+        let mut found = self.lookup_one(key, ids);
+        if let Some(exact) = key.also_reads() {
+            let other = self.lookup_one(&exact, ids);
+            if other.tokens > found.tokens {
+                found = other;
+            }
+        }
+        found
+    }
+
+    fn lookup_one(&mut self, key: &PartitionKey, ids: &[u32]) -> Prefix {
         let mut found = self.lookup_tree(key, ids);
         self.lookup_pinned(key, ids, &mut found);
         found

@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::{PartitionKey, PrefixCache, Tenant};
+use crate::Compute;
 use crate::kv::{Arena, BLOCK_TOKENS, Sequence};
 
 const BLOCKS: usize = 24;
@@ -226,4 +227,29 @@ fn a_conversation_that_goes_on_is_one_node() {
     }
     assert_eq!(cache.nodes.iter().flatten().count(), 2);
     assert_eq!(cache.statistics().blocks, 4);
+}
+
+#[test]
+fn approximate_state_stays_among_aggressive_requests() {
+    let arena = Arena::new(64, 64 * 8).unwrap();
+    let (exact, aggressive) = (key(1), PartitionKey::of(Tenant([1; 32]), Compute::Aggressive));
+    let other = PartitionKey::of(Tenant([2; 32]), Compute::Aggressive);
+    let ids: Vec<u32> = (0..40).collect();
+    let blocks = |tokens: usize| {
+        let mut blocks = Vec::new();
+        arena.allocate(tokens.div_ceil(BLOCK_TOKENS), &mut blocks).unwrap();
+        blocks
+    };
+    let mut cache = PrefixCache::default();
+    cache.insert(&aggressive, &ids[..20], &blocks(20));
+    assert_eq!(cache.lookup(&exact, &ids, 40).tokens, 0);
+    assert_eq!(cache.lookup(&aggressive, &ids, 40).tokens, 20);
+
+    // What exact requests have computed serves both, where it is more; never another tenant.
+    let exact_blocks = blocks(33);
+    cache.insert(&exact, &ids[..33], &exact_blocks);
+    let found = cache.lookup(&aggressive, &ids, 40);
+    assert_eq!((found.tokens, found.blocks[0].index()), (33, exact_blocks[0].index()));
+    assert_ne!(cache.lookup(&aggressive, &ids, 20).blocks[0].index(), exact_blocks[0].index());
+    assert_eq!(cache.lookup(&other, &ids, 40).tokens, 0);
 }

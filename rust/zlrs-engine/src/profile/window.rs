@@ -3,11 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::harm::{Harm, Row};
-use crate::EngineError;
 use crate::backend::{Backend, BackendError};
 use crate::cpu::CpuBackend;
 use crate::kv::BLOCK_TOKENS;
 use crate::plan::{CHUNK_ROWS, Plan, Row as PlanRow};
+use crate::{Compute, EngineError};
 
 /// One text, what the full model says after some of its tokens, and what some model reaches before each layer.
 pub(super) struct Window {
@@ -119,7 +119,8 @@ impl Window {
             let sequence = plan.add_sequence(&blocks);
             for (position, &token) in (chunk * CHUNK_ROWS..).zip(tokens) {
                 let wants_logits = (position + 1).is_multiple_of(every);
-                plan.add_row(PlanRow { token, position: position as u32, sequence, wants_logits });
+                let compute = Compute::Exact;
+                plan.add_row(PlanRow { token, position: position as u32, sequence, wants_logits, compute });
             }
             plans.push(plan);
         }

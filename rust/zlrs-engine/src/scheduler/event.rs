@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::EngineError;
 use crate::ring::TokenEvent;
+use crate::{Compute, EngineError, Skipped};
 
 /// Why a generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,6 +87,10 @@ pub struct Finished {
     pub seed: u64,
     /// Where the time went.
     pub timings: Timings,
+    /// How it was computed.
+    pub compute: Compute,
+    /// What was left out.
+    pub skipped: Skipped,
 }
 
 /// One event. Exactly one [`Event::Finished`] or [`Event::Failed`] ends every generation.

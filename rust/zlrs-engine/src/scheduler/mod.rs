@@ -37,7 +37,6 @@ use self::ring::Ring;
 use self::shallow::Shallow;
 use self::statistics::{Counters, add, read};
 use self::worker::Worker;
-use crate::EngineError;
 use crate::backend::{Backend, Shape};
 use crate::clock::{Clock, SystemClock};
 use crate::draft::{DraftSource, Drafting, Lookup, Payoff};
@@ -45,6 +44,7 @@ use crate::kv::{Arena, Block};
 use crate::plan::{ExactPlanner, Plan, Planner};
 use crate::prefix::{PartitionKey, Pin, Prefix, PrefixCache, Tenant};
 use crate::vocabulary::Vocabulary;
+use crate::{Compute, EngineError};
 
 /// Most requests computed at once, unless told otherwise.
 pub const RUNNING_LIMIT: usize = 32;
@@ -91,6 +91,8 @@ pub struct Scheduler {
     prefixes: Arc<Mutex<PrefixCache>>,
     shape: Shape,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Whether aggressive requests leave anything out.
+    can_skip: bool,
     owner_process: u32,
 }
 
@@ -119,7 +121,7 @@ impl Scheduler {
                 return Err(EngineError::Option { name, given, allowed: "at least 1".to_owned() });
             }
         }
-        let shape = backend.shape();
+        let (shape, can_skip) = (backend.shape(), backend.can_skip());
         let arena = Arena::new(shape.block_bytes, shape.blocks * shape.block_bytes)?;
         let queue = Arc::new(Queue::new(queue_limit));
         let counters = Arc::new(Counters::default());
@@ -156,17 +158,23 @@ impl Scheduler {
             prefixes,
             shape,
             thread: Mutex::new(Some(thread)),
+            can_skip,
             owner_process: std::process::id(),
         })
     }
 
-    /// Checks the request and joins the queue. Returns at once.
+    /// Checks the request and joins the queue. Returns at once. An aggressive request runs exact where nothing is
+    /// installed; its last event says so.
     ///
     /// # Errors
     /// The first limit the request does not keep, [`EngineError::QueueFull`], [`EngineError::Closed`],
     /// [`EngineError::Forked`].
-    pub fn submit(&self, request: Request) -> Result<Generation, EngineError> {
+    pub fn submit(&self, mut request: Request) -> Result<Generation, EngineError> {
         check_process(self.owner_process)?;
+        if request.require_exits && (request.compute, self.can_skip) != (Compute::Aggressive, true) {
+            return Err(EngineError::NoExits { compute: request.compute.name(), installed: self.can_skip });
+        }
+        request.compute = self.effective(request.compute);
         let budget = request.check(self.shape)?;
         let ring = Arc::new(Ring::new()?);
         let input_tokens = request.ids.len();
@@ -176,16 +184,22 @@ impl Scheduler {
         Ok(generation)
     }
 
-    /// Keeps what has been computed of a tenant's tokens until the pin is dropped; see [`Pin`].
+    /// What a request that asks for `compute` gets.
+    pub fn effective(&self, compute: Compute) -> Compute {
+        if self.can_skip { compute } else { Compute::Exact }
+    }
+
+    /// Keeps what requests of that kind have computed of a tenant's tokens until the pin is dropped; see [`Pin`].
     ///
     /// # Errors
     /// [`EngineError::Forked`].
-    pub fn pin(&self, tenant: Tenant, ids: &[u32]) -> Result<Pin, EngineError> {
+    pub fn pin(&self, tenant: Tenant, compute: Compute, ids: &[u32]) -> Result<Pin, EngineError> {
         check_process(self.owner_process)?;
-        Ok(Pin::new(&self.prefixes, &PartitionKey::exact(tenant), ids))
+        let key = PartitionKey::of(tenant, self.effective(compute));
+        Ok(Pin::new(&self.prefixes, &key, ids))
     }
 
-    /// What is known of the first tokens of `ids`; the blocks stay as they are while they are held.
+    /// What exact requests know of the first tokens of `ids`; the blocks stay as they are while they are held.
     pub(crate) fn known(&self, tenant: Tenant, ids: &[u32]) -> Prefix {
         let mut prefixes = self.prefixes.lock().unwrap_or_else(PoisonError::into_inner);
         prefixes.lookup(&PartitionKey::exact(tenant), ids, ids.len())

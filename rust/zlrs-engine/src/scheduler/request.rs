@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::EngineError;
 use crate::backend::Shape;
 use crate::kv::BLOCK_TOKENS;
 use crate::prefix::{PartitionKey, Tenant};
 use crate::ring::TokenEvents;
 use crate::sampling::Sampling;
 use crate::text::StopMatcher;
+use crate::{Compute, EngineError};
 
 /// Who waits for whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -39,6 +39,11 @@ pub struct Request {
     pub tenant: Tenant,
     /// Which events of single tokens are told.
     pub token_events: TokenEvents,
+    /// What may be left out for it.
+    pub compute: Compute,
+    /// Whether rows must be able to leave early: the request is refused where no exit heads are installed, and fails
+    /// where they flap on it, in place of going on without them.
+    pub require_exits: bool,
 }
 
 /// How many tokens a request may generate and what the last one means.
@@ -52,7 +57,7 @@ pub(super) struct Budget {
 impl Request {
     /// Where its prefixes are shared.
     pub(super) fn partition(&self) -> PartitionKey {
-        PartitionKey::exact(self.tenant)
+        PartitionKey::of(self.tenant, self.compute)
     }
 
     /// Checks everything that can be known before any work.

@@ -8,7 +8,7 @@ use super::queue::Job;
 use super::ring::Ring;
 use super::statistics::Ending;
 use super::{Event, FinishReason, Finished, Priority, Timings, Usage};
-use crate::EngineError;
+use crate::exit::RowTrace;
 use crate::kv::{Arena, BLOCK_TOKENS, Sequence};
 use crate::plan::Candidate;
 use crate::prefix::{PartitionKey, Prefix, Tenant};
@@ -16,6 +16,7 @@ use crate::ring::{Shown, TokenEvents};
 use crate::sampling::{Sampler, SamplingError};
 use crate::text::TextStream;
 use crate::vocabulary::Vocabulary;
+use crate::{EngineError, Skipped};
 
 /// Time spent on a request.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,6 +39,13 @@ pub(super) struct Running {
     pub judged: Option<(usize, usize)>,
     /// Time spent on it by part.
     pub spent: Spent,
+    /// What was left out.
+    pub skipped: Skipped,
+    /// What became of the rows of the last step, if any of them could leave.
+    traces: Vec<RowTrace>,
+    /// Tokens stored whose traces are taken over.
+    settled: usize,
+    require_exits: bool,
     guessing: Guessing,
     sampler: Sampler,
     /// What the last step's rows led to: all but the last of them were guessed.
@@ -87,7 +95,11 @@ impl Running {
             input_tokens: request.ids.len(),
             cached_tokens: 0,
             output_tokens: 0,
-            sequence: Sequence::new(arena, request.ids),
+            sequence: Sequence::new(arena, request.ids).with_compute(request.compute),
+            skipped: Skipped::default(),
+            traces: Vec::new(),
+            settled: 0,
+            require_exits: request.require_exits,
             sampler,
             chosen: Vec::new(),
             failure: None,
@@ -232,19 +244,55 @@ impl Running {
         self.chosen.len()
     }
 
+    /// A step is going to store tokens.
+    pub fn begin_step(&mut self) {
+        self.settled = self.sequence.stored();
+        self.traces.clear();
+    }
+
+    /// What became of the next row of the step.
+    pub fn trace(&mut self, trace: RowTrace) {
+        self.traces.push(trace);
+    }
+
+    /// Takes over what became of the rows that stay: those of wrong guesses never were.
+    fn settle_traces(&mut self) {
+        let kept = self.sequence.stored().saturating_sub(self.settled).min(self.traces.len());
+        if kept == 0 {
+            return;
+        }
+        self.settled += kept;
+        let mut state = self.sequence.exit_state();
+        for trace in self.traces.drain(..kept) {
+            state.advance(trace);
+            self.skipped.tokens += usize::from(trace.skipped_layers > 0);
+            self.skipped.row_layers += usize::from(trace.skipped_layers);
+        }
+        self.sequence.set_exit_state(state);
+        if self.require_exits && state.is_flapping() && self.ended.is_none() {
+            let error = EngineError::ExitInstability { tokens: self.sequence.stored() };
+            self.ended = Some((Ending::Failed, Event::Failed(error)));
+        }
+    }
+
     /// Takes the chosen tokens, if there are any, and sends what is certain.
     pub fn accept(&mut self, vocabulary: &dyn Vocabulary, now: Duration) {
         let guessed = self.sequence.guesses().len();
         self.sequence.drop_guesses();
+        self.settle_traces();
         let chosen = std::mem::take(&mut self.chosen);
         for (index, &token) in chosen.iter().enumerate() {
-            self.accept_one(token, vocabulary, now);
+            // Flapping may have ended it.
+            if self.ended.is_none() {
+                self.accept_one(token, vocabulary, now);
+            }
             if self.ended.is_some() {
                 break;
             }
             if index < guessed && (index + 1 < chosen.len() || self.failure.is_some()) {
                 // Its row was computed as a guess.
                 self.sequence.advance(1);
+                self.settle_traces();
             }
         }
         if self.ended.is_none() {
@@ -347,6 +395,8 @@ impl Running {
                 accepted_tokens: self.guessing.accepted,
             },
             seed: self.sampler.seed(),
+            compute: self.sequence.compute(),
+            skipped: self.skipped,
             timings: Timings {
                 queue: started.saturating_sub(self.submitted),
                 prefill: first_token.saturating_sub(started),
@@ -373,6 +423,8 @@ pub(super) fn finish_waiting(job: &Job, reason: FinishReason, now: Duration) {
         stop_sequence: None,
         usage: Usage { input_tokens: job.request.ids.len(), ..Usage::default() },
         seed: job.request.sampling.seed.unwrap_or(0),
+        compute: job.request.compute,
+        skipped: Skipped::default(),
         timings: Timings { queue: now.saturating_sub(job.submitted), ..Timings::default() },
     }));
     job.ring.wake();

@@ -7,6 +7,7 @@ use zlrs_kernels::{Isa, largest};
 
 use super::drafting::{is_worth_guessing, room};
 use super::worker::Worker;
+use crate::Compute;
 use crate::backend::BackendError;
 use crate::draft::{Drafting, SHALLOW_GUESSES, ShallowPayoff, class_of};
 use crate::kv::BLOCK_TOKENS;
@@ -130,7 +131,14 @@ impl Worker {
             };
             let used_blocks = (position + 1).div_ceil(BLOCK_TOKENS);
             let sequence = shallow.plan.add_sequence(&sequence.table()[..used_blocks]);
-            shallow.plan.add_row(Row { token, position: position as u32, sequence, wants_logits: true });
+            let compute = Compute::Exact;
+            shallow.plan.add_row(Row {
+                token,
+                position: position as u32,
+                sequence,
+                wants_logits: true,
+                compute,
+            });
         }
         let sequences = shallow.plan.rows().len();
         if sequences == 0 {

@@ -19,6 +19,7 @@ use super::statistics::{Counters, Ending, add};
 use crate::EngineError;
 use crate::backend::{Backend, BackendError};
 use crate::clock::Clock;
+use crate::exit::RowTrace;
 use crate::kv::{Arena, ArenaError, BLOCK_TOKENS, Sequence};
 use crate::plan::{Candidate, Plan, Planner};
 use crate::prefix::PrefixCache;
@@ -194,6 +195,7 @@ impl Worker {
         if self.needs_recovery && !self.recover() {
             return;
         }
+        self.running.iter_mut().for_each(Running::begin_step);
         // A step ends early when at least half of its rows are for nobody: what the others lose by it is no
         // more than what they would wait for.
         let interrupt = || {
@@ -210,6 +212,7 @@ impl Worker {
                 record(&mut self.running, &self.plan, &self.counters);
                 let computed = self.clock.now();
                 let result = choose(&mut self.running, &self.plan, logits, pool.as_deref());
+                note_traces(&mut self.running, &self.plan, self.backend.traces());
                 let now = self.clock.now();
                 match result {
                     Ok(()) => self.emit(begun, computed, now),
@@ -303,6 +306,13 @@ fn record(running: &mut [Running], plan: &Plan, counters: &Counters) {
         if running.is_prompt(row.position) {
             add(&counters.tokens_prefilled, 1);
         }
+    }
+}
+
+/// Hands each request what became of its rows.
+fn note_traces(running: &mut [Running], plan: &Plan, traces: &[RowTrace]) {
+    for (row, &trace) in plan.rows().iter().zip(traces) {
+        running[row.sequence as usize].trace(trace);
     }
 }
 

@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
+use zlrs_engine::Compute;
 use zlrs_engine::backend::Backend;
 use zlrs_engine::cpu::CpuBackend;
+use zlrs_engine::exit::Followers;
 use zlrs_engine::kv::{Arena, BLOCK_TOKENS, Sequence};
 use zlrs_engine::plan::{Candidate, Plan, Planner, Row};
 use zlrs_kernels::{Isa, Pool};
@@ -97,15 +99,29 @@ pub fn run(backend: &mut CpuBackend, sequences: &mut [&mut Sequence], chunk: usi
             let end = sequence.stored() + rows;
             sequence.reserve(end, plan.copies_mut()).unwrap();
             let index = plan.add_sequence(&sequence.table()[..end.div_ceil(BLOCK_TOKENS)]);
+            plan.set_exit_state(index, sequence.exit_state());
             for (offset, &token) in sequence.pending()[..rows].iter().enumerate() {
                 let position = (sequence.stored() + offset) as u32;
-                plan.add_row(Row { token, position, sequence: index, wants_logits: true });
+                let compute = sequence.compute();
+                let row = Row { token, position, sequence: index, wants_logits: true, compute };
+                match compute {
+                    Compute::Exact => plan.add_row(row),
+                    Compute::Aggressive => {
+                        plan.add_aggressive_row(row, Followers::of(&sequence.known()[..=position as usize]));
+                    }
+                }
             }
         }
         let logits = backend.step(&plan, &|| false).unwrap();
         for (row, logits) in plan.rows().iter().zip(logits.chunks_exact(vocabulary)) {
             sequences[row.sequence as usize].advance(1);
             out[row.sequence as usize].push(logits.to_vec());
+        }
+        for (row, &trace) in plan.rows().iter().zip(backend.traces()) {
+            let sequence = &mut *sequences[row.sequence as usize];
+            let mut state = sequence.exit_state();
+            state.advance(trace);
+            sequence.set_exit_state(state);
         }
     }
     out

@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use zlrs_engine::exit::{ExitHeads, ExitState, Followers, RowTrace, View, dot, features};
 use zlrs_kernels::naive::{activation, decode, exponential, kv, matmul, norm, rope};
-use zlrs_kernels::{RopeLayout, RopeTable};
+use zlrs_kernels::{Isa, RopeLayout, RopeTable};
 use zlrs_model::decoder::{Activation, Attention, Decoder, Mlp};
 use zlrs_model::source::TensorSource;
 
@@ -21,6 +22,11 @@ pub struct Reference<'a> {
     /// `[layer][position][kv_heads · head_dim]`, rounded to f16.
     keys: Vec<Vec<Vec<f32>>>,
     values: Vec<Vec<Vec<f32>>>,
+    tokens: Vec<u32>,
+    /// Where rows may leave, and the history.
+    pub exits: Option<(ExitHeads, ExitState)>,
+    /// Layers left out, by token.
+    pub skipped: Vec<u16>,
 }
 
 impl<'a> Reference<'a> {
@@ -28,11 +34,22 @@ impl<'a> Reference<'a> {
         let ropes =
             decoder.ropes.iter().map(|parameters| RopeTable::new(parameters, positions).unwrap()).collect();
         let empty = vec![Vec::new(); decoder.layers.len()];
-        Self { decoder, source, tensors: RefCell::default(), ropes, keys: empty.clone(), values: empty }
+        Self {
+            decoder,
+            source,
+            tensors: RefCell::default(),
+            ropes,
+            keys: empty.clone(),
+            values: empty,
+            tokens: Vec::new(),
+            exits: None,
+            skipped: Vec::new(),
+        }
     }
 
     /// The logits after `token`, the next of the sequence.
     pub fn next(&mut self, token: u32) -> Vec<f32> {
+        self.tokens.push(token);
         let mut hidden = vec![0.0; self.decoder.width];
         let embedding = self.source.info("token_embd.weight").unwrap();
         let mut bytes = vec![0; embedding.row_bytes];
@@ -41,7 +58,18 @@ impl<'a> Reference<'a> {
         if self.decoder.embedding_scale != 1.0 {
             activation::scale(self.decoder.embedding_scale, &mut hidden);
         }
+        let (mut before, mut best, mut skipped, mut trace) = (hidden.clone(), None, 0, RowTrace::default());
         for (index, layer) in self.decoder.layers.iter().enumerate() {
+            if skipped == 0 && self.leaves(index, &hidden, &mut before, &mut best, &mut trace) {
+                skipped = self.decoder.layers.len() - index;
+            }
+            if skipped > 0 {
+                if let Some(attention) = &layer.attention {
+                    // For its keys and values.
+                    self.attention(index, attention, &hidden);
+                }
+                continue;
+            }
             if let Some(attention) = &layer.attention {
                 let branch = self.attention(index, attention, &hidden);
                 activation::add(&branch, &mut hidden);
@@ -55,6 +83,10 @@ impl<'a> Reference<'a> {
                 activation::add(constant, &mut hidden);
             }
         }
+        if let Some((_, state)) = &mut self.exits {
+            state.advance(trace);
+        }
+        self.skipped.push(skipped as u16);
         let normed = self.norm(&hidden, "output_norm.weight");
         let head = if self.decoder.tied_head { "token_embd.weight" } else { "output.weight" };
         let mut logits = self.product(&normed, head, None);
@@ -62,6 +94,56 @@ impl<'a> Reference<'a> {
             activation::softcap_all(cap, &mut logits);
         }
         logits
+    }
+
+    /// Whether the row leaves before a layer.
+    fn leaves(
+        &mut self,
+        layer: usize,
+        hidden: &[f32],
+        before: &mut [f32],
+        best: &mut Option<usize>,
+        trace: &mut RowTrace,
+    ) -> bool {
+        let Some((heads, state)) = &self.exits else { return false };
+        let Some(number) = heads.probes.iter().position(|probe| probe.layer == layer) else { return false };
+        let (probe, mut state) = (&heads.probes[number], *state);
+        let normed = self.norm(hidden, "output_norm.weight");
+        let followers = Followers::of(&self.tokens);
+        let logits: Vec<f32> = heads
+            .shortlist
+            .iter()
+            .chain(followers.ids())
+            .map(|&id| dot(&normed, &self.head_row(id)))
+            .collect();
+        let view = View {
+            state: hidden,
+            before: &before[..],
+            best_before: *best,
+            logits: &logits,
+            shortlist: heads.shortlist.len(),
+            followers: &followers,
+            position: self.tokens.len() as u32 - 1,
+        };
+        let (features, found) = features(Isa::Naive, &view);
+        let under = probe.threshold.is_some_and(|threshold| probe.head.predict(&features) < threshold);
+        trace.under |= u8::from(under) << number;
+        let leaves = state.push(number, under);
+        *best = Some(found);
+        before.copy_from_slice(hidden);
+        if leaves {
+            trace.under |= u8::MAX << number;
+        }
+        leaves
+    }
+
+    fn head_row(&self, id: u32) -> Vec<f32> {
+        let head = if self.decoder.tied_head { "token_embd.weight" } else { "output.weight" };
+        let info = self.source.info(head).unwrap();
+        let mut row = vec![0.0; self.decoder.width];
+        let start = id as usize * info.row_bytes;
+        decode::decode_row(info.tensor_type, &self.bytes(head)[start..start + info.row_bytes], &mut row);
+        row
     }
 
     fn attention(&mut self, layer: usize, part: &Attention, hidden: &[f32]) -> Vec<f32> {
