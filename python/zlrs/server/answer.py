@@ -107,7 +107,7 @@ class Walk:
     @property
     def is_aggressive(self) -> bool:
         """Whether work may be left out."""
-        return self.facts.can_skip and self.asked.compute == "aggressive"
+        return self.facts.can_skip and self.asked.engine_compute == "aggressive"
 
     @contextmanager
     def io(self) -> Iterator[None]:
@@ -194,22 +194,28 @@ async def answer(
         if asked.cache_only:
             raise cache_only_miss("the decision graph is off")
         return await generate(walk, None)
-    verdict = await context.graph.decide(request, body)
-    context.metrics.decisions.add(kind=verdict.kind)
+    return await _from_graph(walk, body, context.graph)
+
+
+async def _from_graph(walk: Walk, body: bytes, graph: GraphFront) -> web.StreamResponse:
+    """What the graph has proven, or what the engine answers."""
+    asked = walk.asked
+    verdict = await graph.decide(walk.request, body)
+    walk.context.metrics.decisions.add(kind=verdict.kind)
     walk.extra["X-ZLRS-Decision"] = verdict.header
     if verdict.audit:
         walk.extra["X-ZLRS-Audit"] = verdict.audit
     decision = verdict.decision
     if decision is not None and verdict.kind == "hit" and not asked.no_graph:
-        replayed = context.graph.replay(decision, walk.replay_headers())
+        replayed = graph.replay(decision, walk.replay_headers())
         if replayed is not None:
             return replayed
     if asked.cache_only:
-        raise _fill(walk, verdict, context.graph)
+        raise _fill(walk, verdict, graph)
     # Others may be given what is stored, so that only exact answers are.
     if decision is None or walk.is_aggressive:
         return await generate(walk, None)
-    return await generate(walk, context.graph.recorder(decision))
+    return await generate(walk, graph.recorder(decision))
 
 
 async def _masked(walk: Walk, variant: Variant) -> web.StreamResponse:
@@ -312,7 +318,7 @@ async def begin(walk: Walk, ask: Ask, tenant: bytes) -> tuple[AsyncStream, bool]
         options["tenant"] = tenant
         if ask.stream:
             options["stream_mode"] = walk.asked.stream_mode
-        options["compute"] = walk.asked.compute
+        options["compute"] = walk.asked.engine_compute
         if walk.turn is not None:
             await walk.turn.begin(ids)
         generation = engine.submit(ids, **options)

@@ -220,7 +220,7 @@ class RequestHeaders:
         return replace(self, values={**self.values, **profile})
 
     @property
-    def compute(self) -> Compute:
+    def engine_compute(self) -> Compute:
         """What the engine may leave out."""
         return "aggressive" if self.values["X-ZLRS-Compute"] == "aggressive" else "exact"
 
@@ -245,13 +245,13 @@ class RequestHeaders:
             notes.append("missing=" + ",".join(_short(name) for name in ANCHOR_MODE if name not in asked))
         elif asked:
             notes.append("unavailable=anchor")
-        if self.compute == "aggressive" and not (self.masked or can_skip):
+        if self.engine_compute == "aggressive" and not (self.masked or can_skip):
             notes.append("unavailable=aggressive")
         if self.values["X-ZLRS-KV-Policy"] == "anchor-first":
             notes.append("unavailable=kv-policy")
         if self.degraded:
             notes.append("ignored=" + ",".join(_short(name) for name in self.degraded))
-        mode = self.compute if can_skip else "exact"
+        mode: str = self.engine_compute if can_skip else "exact"
         if self.masked or self.values["X-ZLRS-Compute"] == "legacy":
             mode = self.values["X-ZLRS-Compute"]
         return ";".join([mode, *notes])

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use zlrs_engine::exit::{ExitError, ExitHeads, HEAD_WEIGHTS, Head, MAX_EXIT_BYTES, Probe};
 
 /// Bytes before the shortlist.
-const FIRST: usize = 8 + 6 * 4 + 96;
+const FIRST: usize = 8 + 7 * 4 + 96;
 
 fn sample() -> ExitHeads {
     let head = |seed: f32| {
@@ -18,10 +18,11 @@ fn sample() -> ExitHeads {
         calibration_sha256: [9; 32],
         layers: 24,
         vocabulary: 100,
+        width: 3,
         shortlist: vec![3, 99, 0],
         probes: vec![
-            Probe { layer: 12, head: head(0.5), threshold: None },
-            Probe { layer: 20, head: head(-0.5), threshold: Some(-3.5) },
+            Probe { layer: 12, head: head(0.5), shift: vec![1.0, -2.0, 0.5], threshold: None },
+            Probe { layer: 20, head: head(-0.5), shift: vec![0.0; 3], threshold: Some(-3.5) },
         ],
         report: "{\"bound\": 0.01}".to_owned(),
     }
@@ -71,7 +72,7 @@ fn a_damaged_byte_or_a_missing_end_is_refused() {
 #[test]
 fn hostile_numbers_are_refused_before_memory_is_taken() {
     let bytes = sample().to_bytes();
-    let names = ["version", "layers", "tokens", "shortlist", "leave before", "report"];
+    let names = ["version", "layers", "tokens", "width", "shortlist", "leave before", "report"];
     for (index, what) in names.into_iter().enumerate() {
         let mut hostile = bytes.clone();
         hostile[8 + 4 * index..12 + 4 * index].fill(0xff);
@@ -86,6 +87,7 @@ fn hostile_numbers_are_refused_before_memory_is_taken() {
 #[test]
 fn heads_are_finite_and_in_order() {
     assert!(with(|heads| heads.probes[1].head.output_bias = f32::NAN).contains("not finite"));
+    assert!(with(|heads| heads.probes[0].shift[2] = f32::INFINITY).contains("not finite"));
     assert!(with(|heads| heads.probes[1].threshold = Some(f32::INFINITY)).contains("not finite"));
     assert!(with(|heads| heads.probes[1].layer = 12).contains("ascending"));
     assert!(with(|heads| heads.probes[0].layer = 0).contains("the first layer"));
@@ -96,11 +98,12 @@ fn heads_are_finite_and_in_order() {
 #[test]
 fn heads_of_another_model_are_refused() {
     let heads = sample();
-    heads.check([7; 32], None, 24, 100).unwrap();
-    assert!(matches!(heads.check([8; 32], None, 24, 100), Err(ExitError::Mismatch { .. })));
-    assert!(matches!(heads.check([7; 32], None, 23, 100), Err(ExitError::Invalid { .. })));
-    assert!(matches!(heads.check([7; 32], Some([1; 32]), 24, 100), Err(ExitError::Invalid { .. })));
-    assert!(matches!(heads.check([7; 32], None, 24, 101), Err(ExitError::Invalid { .. })));
+    heads.check([7; 32], None, [24, 100, 3]).unwrap();
+    assert!(matches!(heads.check([8; 32], None, [24, 100, 3]), Err(ExitError::Mismatch { .. })));
+    assert!(matches!(heads.check([7; 32], None, [23, 100, 3]), Err(ExitError::Invalid { .. })));
+    assert!(matches!(heads.check([7; 32], Some([1; 32]), [24, 100, 3]), Err(ExitError::Invalid { .. })));
+    assert!(matches!(heads.check([7; 32], None, [24, 100, 4]), Err(ExitError::Invalid { .. })));
+    assert!(matches!(heads.check([7; 32], None, [24, 101, 3]), Err(ExitError::Invalid { .. })));
 }
 
 proptest! {

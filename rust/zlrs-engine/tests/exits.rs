@@ -35,6 +35,7 @@ fn with_probes(probes: Vec<Probe>) -> ExitHeads {
         calibration_sha256: [0; 32],
         layers: LAYERS,
         vocabulary: 256,
+        width: 256,
         shortlist: (0..SHORTLIST_LIMIT as u32).map(|index| index * 17 + 3).collect(),
         probes,
         report: String::new(),
@@ -57,7 +58,8 @@ fn always(contribution: f32) -> Head {
 }
 
 fn probe(layer: usize, head: Head, threshold: f32) -> Probe {
-    Probe { layer, head, threshold: Some(threshold) }
+    let shift = (0..256).map(|index| uniform(77, index) as f32 - 0.5).collect();
+    Probe { layer, head, shift, threshold: Some(threshold) }
 }
 
 fn aggressive(backend: &CpuBackend, ids: &[u32]) -> Sequence {
@@ -146,7 +148,7 @@ fn heads_that_nobody_passes_change_no_bit() {
     let isa = *isas().last().unwrap();
     let mut backend = model.backend(isa, 1, 8);
     let exact = logits_of(&mut backend, &ids, 64);
-    let silent = Probe { layer: 3, head: always(-1.0), threshold: None };
+    let silent = Probe { threshold: None, ..probe(3, always(-1.0), 0.0) };
     for probes in [
         vec![],
         vec![silent.clone()],
@@ -167,10 +169,9 @@ fn recording_sees_every_row_and_lets_nobody_leave() {
     let ids = text_ids(30, 3);
     let mut backend = model.backend(*isas().last().unwrap(), 1, 8);
     let exact = logits_of(&mut backend, &ids, 64);
-    backend
-        .install_exits(Some(with_probes(vec![probe(1, always(-1.0), 0.0), probe(4, always(-1.0), 0.0)])))
-        .unwrap();
-    backend.record_exits();
+    let unshifted = |layer| Probe { shift: vec![0.0; 256], ..probe(layer, always(-1.0), 0.0) };
+    backend.install_exits(Some(with_probes(vec![unshifted(1), unshifted(4)]))).unwrap();
+    backend.record_exits(zlrs_engine::cpu::Record::Choices);
     let mut sequence = aggressive(&backend, &ids);
     assert_same_bits(&exact, &run(&mut backend, &mut [&mut sequence], 64)[0], "recording");
     let samples = backend.take_samples();
@@ -221,7 +222,7 @@ fn ended(mut generation: Generation) -> Result<(Vec<u32>, Finished), EngineError
     let mut all = Vec::new();
     loop {
         match generation.next_blocking().unwrap().unwrap() {
-            Event::Started { .. } => {}
+            Event::Started { .. } | Event::Token(_) => {}
             Event::Delta { ids, .. } => all.extend(ids),
             Event::Finished(finished) => return Ok((all, finished)),
             Event::Failed(error) => return Err(error),

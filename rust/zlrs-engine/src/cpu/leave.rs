@@ -1,6 +1,6 @@
 //! Rows that leave before the last layer, and the keys and values of the layers they do not see.
 
-use zlrs_kernels::{KernelError, matmul_many, rms_norm};
+use zlrs_kernels::{KernelError, add, matmul_many, rms_norm};
 
 use super::buffers::{Buffers, parts};
 use super::rows::norm_rows;
@@ -25,6 +25,18 @@ pub struct Sample {
     pub features: Features,
     /// The model's first choice if the row left here.
     pub first_choice: u32,
+    /// What the later layers added to its state; empty unless that is recorded.
+    pub added: Vec<f32>,
+}
+
+/// What is kept of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Record {
+    /// Features and the first choice of a row that leaves.
+    #[default]
+    Choices,
+    /// What the later layers add. Every row wants logits.
+    Added,
 }
 
 /// Installed heads and the state of a step.
@@ -35,6 +47,7 @@ pub(super) struct Exits {
     shortlist: Vec<f32>,
     /// Keeps samples and lets nobody leave.
     recording: Option<Vec<Sample>>,
+    records: Record,
     /// Whether the step has rows that may leave.
     is_used: bool,
     /// By sequence.
@@ -46,6 +59,10 @@ pub(super) struct Exits {
     /// Rows that have left, and what they left with, `[rows][width]`.
     left: Vec<Row>,
     left_hidden: Vec<f32>,
+    /// The same with the mean of what they miss: what their logits are made from.
+    left_shifted: Vec<f32>,
+    /// A row with that mean.
+    shifted: Vec<f32>,
     /// By row of the plan, `[rows][width]`: the state at the probe before.
     before: Vec<f32>,
     /// By row of the plan: the best candidate at the probe before.
@@ -59,6 +76,7 @@ impl Exits {
     fn begin(&mut self, plan: &Plan, hidden: &[f32], width: usize) {
         self.left.clear();
         self.left_hidden.clear();
+        self.left_shifted.clear();
         self.traces.clear();
         let some = || plan.rows().iter().any(|row| row.compute == Compute::Aggressive);
         // Drafts have layers of their own.
@@ -79,10 +97,10 @@ impl Exits {
         self.followers.clear();
     }
 
-    /// What a row left with, if it has left.
+    /// What a row's logits are made from, if it has left.
     pub fn left_with(&self, row: usize, width: usize) -> Option<&[f32]> {
         let place = *self.places.get(row).filter(|_| self.is_used)?;
-        (place != STAYS).then(|| &self.left_hidden[place * width..][..width])
+        (place != STAYS).then(|| &self.left_shifted[place * width..][..width])
     }
 }
 
@@ -105,8 +123,9 @@ impl CpuBackend {
     }
 
     /// Keeps what every probe sees from now on, and lets nobody leave.
-    pub fn record_exits(&mut self) {
+    pub fn record_exits(&mut self, records: Record) {
         self.exits.recording = Some(Vec::new());
+        self.exits.records = records;
     }
 
     /// What the probes of the last step saw.
@@ -160,8 +179,11 @@ impl CpuBackend {
             let own = &buffers.hidden[from * width..][..width];
             let mut leaves = false;
             if row.compute == Compute::Aggressive {
+                exits.shifted.clear();
+                exits.shifted.extend_from_slice(own);
+                add(machine.isa, &probe.shift, &mut exits.shifted);
                 let normed = &mut buffers.branch[..width];
-                rms_norm(machine.isa, own, &weights.output_norm, decoder.norm_epsilon, normed);
+                rms_norm(machine.isa, &exits.shifted, &weights.output_norm, decoder.norm_epsilon, normed);
                 let followers = plan.followers_of(index);
                 let follower_rows = exits.followers[index * FOLLOWERS_LIMIT * width..].chunks_exact(width);
                 let candidates = exits.shortlist.chunks_exact(width);
@@ -186,7 +208,12 @@ impl CpuBackend {
                 exits.best[index] = Some(best);
                 exits.before[index * width..][..width].copy_from_slice(own);
                 if let Some(samples) = &mut exits.recording {
-                    samples.push(Sample { row: index, probe: number, features, first_choice: 0 });
+                    let added = match exits.records {
+                        Record::Choices => Vec::new(),
+                        // Until the end of the step what is there already.
+                        Record::Added => own.to_vec(),
+                    };
+                    samples.push(Sample { row: index, probe: number, features, first_choice: 0, added });
                 } else {
                     let contribution = probe.head.predict(&features);
                     let under = probe.threshold.is_some_and(|threshold| contribution < threshold);
@@ -201,6 +228,7 @@ impl CpuBackend {
                 exits.places[index] = exits.left.len();
                 exits.left.push(buffers.rows[from]);
                 exits.left_hidden.extend_from_slice(own);
+                exits.left_shifted.extend_from_slice(&exits.shifted);
             } else {
                 if kept < from {
                     buffers.hidden.copy_within(from * width..(from + 1) * width, kept * width);
@@ -216,22 +244,20 @@ impl CpuBackend {
 
     /// While recording: the first choices if all rows left at the probe.
     fn label_samples(&mut self, probe: usize) -> Result<(), KernelError> {
-        if self.exits.recording.is_none() {
+        if self.exits.recording.is_none() || self.exits.records != Record::Choices {
             return Ok(());
         }
         let (width, vocabulary) = (self.decoder.width, self.shape.vocabulary);
         let rows = self.buffers.rows.len();
         for index in 0..rows {
+            let Some(heads) = &self.exits.heads else { return Ok(()) };
             let Buffers { hidden, branch, .. } = &mut self.buffers;
-            let normed = &mut branch[index * width..][..width];
+            let (shifted, normed) = (&mut self.exits.shifted, &mut branch[index * width..][..width]);
+            shifted.clear();
+            shifted.extend_from_slice(&hidden[index * width..][..width]);
+            add(self.machine.isa, &heads.probes[probe].shift, shifted);
             let norm = &self.weights.output_norm;
-            rms_norm(
-                self.machine.isa,
-                &hidden[index * width..][..width],
-                norm,
-                self.decoder.norm_epsilon,
-                normed,
-            );
+            rms_norm(self.machine.isa, shifted, norm, self.decoder.norm_epsilon, normed);
         }
         self.logits_of(rows, false)?;
         let logits = self.buffers.logits.chunks_exact(vocabulary);
@@ -241,6 +267,17 @@ impl CpuBackend {
             sample.first_choice = firsts[sample.row];
         });
         Ok(())
+    }
+
+    /// While recording: what the layers behind the probes have added, when all are done.
+    pub(super) fn record_added(&mut self) {
+        if self.exits.records == Record::Added {
+            let width = self.decoder.width;
+            for sample in self.exits.recording.iter_mut().flatten() {
+                let last = &self.buffers.hidden[sample.row * width..][..width];
+                sample.added.iter_mut().zip(last).for_each(|(added, last)| *added = last - *added);
+            }
+        }
     }
 
     /// The keys and values in a layer of the rows that have left: from the state they left with.

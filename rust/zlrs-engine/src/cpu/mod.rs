@@ -21,7 +21,7 @@ use zlrs_model::weights::Weights;
 use self::buffers::Buffers;
 use self::draft::Draft;
 use self::leave::Exits;
-pub use self::leave::Sample;
+pub use self::leave::{Record, Sample};
 pub(crate) use self::leave::first_choice;
 use self::memory::KvMemory;
 pub use self::observe::Observer;
@@ -244,6 +244,7 @@ impl Backend for CpuBackend {
                 self.feed(plan, live, layer)?;
             }
         }
+        self.record_added();
         let length = self.head(plan, live)?;
         Ok(&self.buffers.logits[..length])
     }

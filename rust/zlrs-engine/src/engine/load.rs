@@ -210,7 +210,7 @@ fn exits<'a>(
     options: &LoadOptions<'a>,
 ) -> Result<Option<&'a ExitHeads>, EngineError> {
     let Some(heads) = options.exits else { return Ok(None) };
-    match heads.check(sha256_of(file)?, mask, decoder.layers.len(), decoder.vocabulary) {
+    match heads.check(sha256_of(file)?, mask, [decoder.layers.len(), decoder.vocabulary, decoder.width]) {
         Ok(()) => Ok(Some(heads)),
         Err(ExitError::Mismatch { .. }) if options.mask_fallback => Ok(None),
         Err(error) => Err(error.into()),

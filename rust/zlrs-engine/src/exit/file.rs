@@ -1,10 +1,11 @@
 //! Files of exit heads. All numbers are little-endian:
 //!
 //! ```text
-//! "ZLRSEXIT"  version u32 = 1  layers u32  vocabulary u32  shortlist u32  probes u32  report length u32
+//! "ZLRSEXIT"  version u32 = 1  layers u32  vocabulary u32  width u32  shortlist u32  probes u32  report length u32
 //! SHA-256 of the weights [32]  sum of the mask in use, or zeros [32]  SHA-256 of the calibration texts [32]
 //! shortlist: token u32 each
-//! probes, ascending: layer u32, 1 if there is a threshold u32, threshold f32, weights f32 each
+//! probes, ascending: layer u32, 1 if there is a threshold u32, threshold f32, weights f32 each,
+//! shift width × f32
 //! report: JSON
 //! BLAKE3 over everything before [32]
 //! ```
@@ -19,6 +20,7 @@ const MAX_REPORT_BYTES: usize = 1 << 20;
 /// Most layers and tokens of a model that a file may claim.
 const MAX_LAYERS: usize = 1 << 12;
 const MAX_VOCABULARY: usize = 1 << 24;
+const MAX_WIDTH: usize = 1 << 15;
 
 const MAGIC: &[u8; 8] = b"ZLRSEXIT";
 const VERSION: u32 = 1;
@@ -29,7 +31,7 @@ impl ExitHeads {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let lengths = [self.shortlist.len(), self.probes.len(), self.report.len()];
-        let numbers = [VERSION as usize, self.layers, self.vocabulary].into_iter().chain(lengths);
+        let numbers = [VERSION as usize, self.layers, self.vocabulary, self.width].into_iter().chain(lengths);
         out.extend(numbers.flat_map(|number| (number as u32).to_le_bytes()));
         out.extend(self.weights_sha256);
         out.extend(self.mask_sum);
@@ -39,7 +41,8 @@ impl ExitHeads {
             out.extend((probe.layer as u32).to_le_bytes());
             out.extend(u32::from(probe.threshold.is_some()).to_le_bytes());
             out.extend(probe.threshold.unwrap_or(0.0).to_le_bytes());
-            out.extend(probe.head.weights().iter().flat_map(|weight| weight.to_le_bytes()));
+            let weights = probe.head.weights();
+            out.extend(weights.iter().chain(&probe.shift).flat_map(|value| value.to_le_bytes()));
         }
         out.extend(self.report.as_bytes());
         let sum = blake3::hash(&out);
@@ -83,6 +86,7 @@ impl<'a> Cursor<'a> {
     fn heads(&mut self) -> Result<ExitHeads, ExitError> {
         let layers = self.number("the number of layers", MAX_LAYERS)?;
         let vocabulary = self.number("the number of tokens", MAX_VOCABULARY)?;
+        let width = self.number("the width", MAX_WIDTH)?;
         let shortlist = self.number("the length of the shortlist", SHORTLIST_LIMIT)?;
         let probes = self.number("the number of layers to leave before", MAX_PROBES)?;
         let report_bytes = self.number("the length of the report", MAX_REPORT_BYTES)?;
@@ -95,7 +99,7 @@ impl<'a> Cursor<'a> {
             .collect::<Result<_, _>>()?;
         let mut read = Vec::new();
         for _ in 0..probes {
-            let probe = self.probe(layers.saturating_sub(1))?;
+            let probe = self.probe(layers.saturating_sub(1), width)?;
             if read.last().is_some_and(|last: &Probe| last.layer >= probe.layer) {
                 return Err(ExitError::invalid("the layers to leave before are not in ascending order"));
             }
@@ -114,13 +118,14 @@ impl<'a> Cursor<'a> {
             calibration_sha256,
             layers,
             vocabulary,
+            width,
             shortlist,
             probes,
             report,
         })
     }
 
-    fn probe(&mut self, last_layer: usize) -> Result<Probe, ExitError> {
+    fn probe(&mut self, last_layer: usize, width: usize) -> Result<Probe, ExitError> {
         let layer = self.number("a layer to leave before", last_layer)?;
         if layer == 0 {
             return Err(ExitError::invalid("no row can leave before the first layer"));
@@ -133,7 +138,15 @@ impl<'a> Cursor<'a> {
         let weights: [f32; HEAD_WEIGHTS] = self.floats("the weights of a head")?;
         let head =
             Head::from_weights(&weights).ok_or_else(|| ExitError::invalid("a head has other weights"))?;
-        Ok(Probe { layer, head, threshold: has_threshold.then_some(threshold) })
+        let shift = self
+            .take(width * 4, "a shift")?
+            .chunks_exact(4)
+            .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+            .collect::<Vec<_>>();
+        if !shift.iter().all(|value| value.is_finite()) {
+            return Err(ExitError::invalid("a shift has a value that is not finite"));
+        }
+        Ok(Probe { layer, head, shift, threshold: has_threshold.then_some(threshold) })
     }
 
     fn take(&mut self, bytes: usize, what: &str) -> Result<&'a [u8], ExitError> {

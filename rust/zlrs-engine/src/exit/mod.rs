@@ -60,6 +60,9 @@ pub struct Probe {
     pub layer: usize,
     /// Predicts what they contribute.
     pub head: Head,
+    /// The mean of what the later layers add, `[width]`: it stands in for them in the state that a leaving row's
+    /// logits are made from.
+    pub shift: Vec<f32>,
     /// Rows predicted below it may leave; `None` if no threshold kept the bound, and nobody leaves here.
     pub threshold: Option<f32>,
 }
@@ -77,6 +80,8 @@ pub struct ExitHeads {
     pub layers: usize,
     /// Tokens of the model.
     pub vocabulary: usize,
+    /// Values of a hidden state.
+    pub width: usize,
     /// Tokens that are candidates for every row: those that follow most often.
     pub shortlist: Vec<u32>,
     /// In ascending order of layers.
@@ -94,8 +99,7 @@ impl ExitHeads {
         &self,
         weights_sha256: [u8; 32],
         mask_sum: Option<[u8; 32]>,
-        layers: usize,
-        vocabulary: usize,
+        [layers, vocabulary, width]: [usize; 3],
     ) -> Result<(), ExitError> {
         if self.weights_sha256 != weights_sha256 {
             let (expected, given) = (hex(&self.weights_sha256), hex(&weights_sha256));
@@ -104,10 +108,10 @@ impl ExitHeads {
         if self.mask_sum != mask_sum.unwrap_or_default() {
             return Err(ExitError::invalid("they were measured with another mask than the one in use"));
         }
-        if (self.layers, self.vocabulary) != (layers, vocabulary) {
+        let own = [self.layers, self.vocabulary, self.width];
+        if own != [layers, vocabulary, width] {
             return Err(ExitError::invalid(format!(
-                "they are for {} layers and {} tokens, the model has {layers} and {vocabulary}",
-                self.layers, self.vocabulary
+                "they are for layers, tokens and width {own:?}, the model has [{layers}, {vocabulary}, {width}]"
             )));
         }
         Ok(())

@@ -83,8 +83,12 @@ impl<'a> Reference<'a> {
                 activation::add(constant, &mut hidden);
             }
         }
-        if let Some((_, state)) = &mut self.exits {
+        if let Some((heads, state)) = &mut self.exits {
             state.advance(trace);
+            let left = self.decoder.layers.len() - skipped;
+            if let Some(probe) = heads.probes.iter().find(|probe| skipped > 0 && probe.layer == left) {
+                activation::add(&probe.shift, &mut hidden);
+            }
         }
         self.skipped.push(skipped as u16);
         let normed = self.norm(&hidden, "output_norm.weight");
@@ -108,7 +112,9 @@ impl<'a> Reference<'a> {
         let Some((heads, state)) = &self.exits else { return false };
         let Some(number) = heads.probes.iter().position(|probe| probe.layer == layer) else { return false };
         let (probe, mut state) = (&heads.probes[number], *state);
-        let normed = self.norm(hidden, "output_norm.weight");
+        let mut shifted = hidden.to_vec();
+        activation::add(&probe.shift, &mut shifted);
+        let normed = self.norm(&shifted, "output_norm.weight");
         let followers = Followers::of(&self.tokens);
         let logits: Vec<f32> = heads
             .shortlist

@@ -52,7 +52,19 @@ impl<'a> Runner<'a> {
         Ok((firsts, traces))
     }
 
-    /// Examples for every probe; the backend records.
+    /// Adds up by probe what the layers behind it add; the backend records that. Returns the rows.
+    pub fn added(mut self, ids: &[u32], sums: &mut [Vec<f64>]) -> Result<usize, EngineError> {
+        for start in (0..ids.len()).step_by(STEP_ROWS) {
+            self.step(ids, start, Compute::Aggressive)?;
+            for sample in self.backend.take_samples() {
+                let sum = &mut sums[sample.probe];
+                sum.iter_mut().zip(&sample.added).for_each(|(sum, &added)| *sum += f64::from(added));
+            }
+        }
+        Ok(ids.len())
+    }
+
+    /// Examples for every probe; the backend records choices.
     pub fn label(mut self, ids: &[u32], into: &mut [Vec<Example>]) -> Result<(), EngineError> {
         for start in (0..ids.len()).step_by(STEP_ROWS) {
             let firsts = self.step(ids, start, Compute::Aggressive)?;
