@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skip import masks, tiles
+from skip import exits, masks, tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,4 +21,5 @@ if TYPE_CHECKING:
 PARTS: dict[str, Callable[[Setting], list[Figure]]] = {
     "masks": masks.measure,
     "tiles": tiles.measure,
+    "exits": exits.measure,
 }

@@ -108,8 +108,15 @@ impl CpuBackend {
     /// From now on lets aggressive rows leave where these heads say so, or nobody. The heads are for this model.
     ///
     /// # Errors
-    /// [`KernelError`] for a token of the shortlist that the model does not have.
+    /// [`KernelError`] for a token of the shortlist that the model does not have, and a shift of another width.
     pub fn install_exits(&mut self, heads: Option<ExitHeads>) -> Result<(), KernelError> {
+        let width = self.decoder.width;
+        if let Some(probe) =
+            heads.iter().flat_map(|heads| &heads.probes).find(|probe| probe.shift.len() != width)
+        {
+            let given = probe.shift.len();
+            return Err(KernelError::Length { what: "values of a shift", expected: width, given });
+        }
         let mut exits = Exits { heads, ..Exits::default() };
         if let Some(heads) = &exits.heads {
             exits.shortlist = vec![0.0; heads.shortlist.len().min(SHORTLIST_LIMIT) * self.decoder.width];
