@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
 
 from zlrs import _core
 from zlrs.branches import require_branches
-from zlrs.governor import Governor
 from zlrs.exits import load_exits
+from zlrs.governor import Governor
 from zlrs.kept import Kept
 from zlrs.masks import load_mask
 from zlrs.model import LoadedModel

@@ -6,7 +6,6 @@
 //! computed together. A sealed block that is written on again, because a sequence was cut back, is made f16 first;
 //! what sealing lost stays lost.
 
-use zlrs_engine::Compute;
 use zlrs_engine::kv::BLOCK_TOKENS;
 use zlrs_engine::plan::{CHUNK_ROWS, KvPrecision, Plan};
 
@@ -138,6 +137,7 @@ pub(super) fn kind(precision: KvPrecision, edge: bool) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use zlrs_engine::Compute;
     use zlrs_engine::kv::BlockCopy;
     use zlrs_engine::plan::Row;
 
