@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skip import exits, masks, tiles
+from skip import drafts, exits, masks, tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,4 +22,5 @@ PARTS: dict[str, Callable[[Setting], list[Figure]]] = {
     "masks": masks.measure,
     "tiles": tiles.measure,
     "exits": exits.measure,
+    "drafts": drafts.measure,
 }

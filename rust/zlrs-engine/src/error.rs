@@ -272,7 +272,7 @@ fn model_type(error: &ModelError) -> &'static str {
         | ModelError::ByteSwapped
         | ModelError::Split { .. } => "model_unsupported",
         ModelError::MaskMismatch { .. } => "zero_layer_mismatch",
-        ModelError::BadMask { .. } => "configuration_error",
+        ModelError::BadMask { .. } | ModelError::BadNeurons { .. } => "configuration_error",
         // These come from a request's messages, not from the file.
         ModelError::NoTemplate | ModelError::TemplateRaised { .. } | ModelError::BadMessage { .. } => {
             "invalid_request_error"

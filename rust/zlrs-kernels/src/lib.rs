@@ -34,7 +34,7 @@ pub use elementwise::{add, exp, gelu_multiply, rms_norm, rms_norm_in_place, scal
 pub use error::KernelError;
 pub use isa::Isa;
 pub use kv::{BLOCK_TOKENS, KvLayer, KvLayout, store_kv};
-pub use matmul::{Gate, Product, matmul, matmul_gated, matmul_many};
+pub use matmul::{Gate, Product, matmul, matmul_gated, matmul_gated_above, matmul_many};
 pub use matrix::{Matrix, ReadRows};
 pub use memory::KvMemory;
 pub use output::for_rows;

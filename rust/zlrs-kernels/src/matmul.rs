@@ -98,7 +98,61 @@ pub fn matmul_gated(
     if rows == 0 {
         return Ok(());
     }
-    run(pool, products, Some((gate, out)), x, scratch)
+    run(pool, products, Some(Gated { gate, out, least: None }), x, scratch)
+}
+
+/// As [`matmul_gated`], without what the gate lets hardly through: `out[r][i]` is 0 where the magnitude of
+/// `gate(G x[r])[i]` is not above `least[r]`, one value a row of the call; a negative one keeps all of its row.
+/// Rows of `U` that lie in one strip and count nowhere are not computed, and in its own output mean nothing.
+///
+/// # Errors
+/// As [`matmul_gated`], and [`KernelError::Length`] for another number of least values.
+#[expect(clippy::too_many_arguments, reason = "those of a gated product, and the least values")]
+pub fn matmul_gated_above(
+    pool: &Pool,
+    products: &mut [Product<'_>; 2],
+    gate: Gate,
+    least: &[f32],
+    x: &[f32],
+    rows: usize,
+    out: &mut [f32],
+    scratch: &mut Scratch,
+) -> Result<(), KernelError> {
+    products.iter().try_for_each(|product| expect_product(product, x, rows))?;
+    expect_length("rows of the gated matrix", products[0].weights.rows(), products[1].weights.rows())?;
+    expect_length("gated output", products[0].out.len(), out.len())?;
+    expect_length("least values", rows, least.len())?;
+    if rows == 0 {
+        return Ok(());
+    }
+    run(pool, products, Some(Gated { gate, out, least: Some(least) }), x, scratch)
+}
+
+/// What becomes of a pair of results.
+pub(crate) struct Gated<'a> {
+    pub(crate) gate: Gate,
+    pub(crate) out: &'a mut [f32],
+    /// By row of the call.
+    pub(crate) least: Option<&'a [f32]>,
+}
+
+/// Values that are gated at a time: a strip's.
+pub(crate) const GATED_AT_ONCE: usize = 8;
+
+/// `out[i] = gate(gate[i]) · up[i]`, 0 where the gate's own magnitude is not above `least`.
+pub(crate) fn gate_above(kind: Gate, isa: Isa, least: f32, gate: &[f32], up: &[f32], out: &mut [f32]) {
+    let chunks = gate.chunks(GATED_AT_ONCE).zip(up.chunks(GATED_AT_ONCE));
+    for ((gate, up), out) in chunks.zip(out.chunks_mut(GATED_AT_ONCE)) {
+        let mut through = [0.0; GATED_AT_ONCE];
+        let through = &mut through[..gate.len()];
+        kind.apply(isa, gate, &[1.0; GATED_AT_ONCE][..gate.len()], through);
+        kind.apply(isa, gate, up, out);
+        for (out, through) in out.iter_mut().zip(through) {
+            if through.abs() <= least {
+                *out = 0.0;
+            }
+        }
+    }
 }
 
 fn expect_product(product: &Product<'_>, x: &[f32], rows: usize) -> Result<(), KernelError> {
@@ -112,7 +166,7 @@ fn expect_product(product: &Product<'_>, x: &[f32], rows: usize) -> Result<(), K
 fn run(
     pool: &Pool,
     products: &mut [Product<'_>],
-    gated: Option<(Gate, &mut [f32])>,
+    gated: Option<Gated<'_>>,
     x: &[f32],
     scratch: &mut Scratch,
 ) -> Result<(), KernelError> {
@@ -132,12 +186,18 @@ fn run(
             naive_product(pool, product, x, scratch)?;
         }
     }
-    if let (Some((gate, out)), [first, second]) = (gated, products) {
+    if let (Some(Gated { gate, out, least }), [first, second]) = (gated, products) {
         let (isa, width) = (first.weights.isa(), first.weights.rows().max(1));
         let (first, second) = (&*first.out, &*second.out);
         for_rows(pool, width, out, &|row, out| {
-            let range = row * width..row * width + out.len();
-            gate.apply(isa, &first[range.clone()], &second[range], out);
+            let Some(least) = least else {
+                let range = row * width..row * width + out.len();
+                return gate.apply(isa, &first[range.clone()], &second[range], out);
+            };
+            for (row, out) in (row..).zip(out.chunks_mut(width)) {
+                let range = row * width..(row + 1) * width;
+                gate_above(gate, isa, least[row], &first[range.clone()], &second[range], out);
+            }
         })?;
     }
     Ok(())
@@ -154,7 +214,7 @@ fn is_packed(weights: &Matrix) -> bool {
 fn avx2_products(
     pool: &Pool,
     products: &mut [Product<'_>],
-    gated: Option<(Gate, &mut [f32])>,
+    gated: Option<Gated<'_>>,
     x: &[f32],
     scratch: &mut Scratch,
 ) -> Result<(), KernelError> {

@@ -228,6 +228,12 @@ pub enum ModelError {
         /// What is wrong with it.
         what: String,
     },
+    /// A file of neuron thresholds that cannot be used with any model.
+    #[error("the thresholds of neurons cannot be used: {what}; make them again with `zlrs neurons train`")]
+    BadNeurons {
+        /// What is wrong with it.
+        what: String,
+    },
     /// A mask for other weights.
     #[error("the mask does not fit the model: {what}")]
     MaskMismatch {

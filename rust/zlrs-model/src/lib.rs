@@ -11,6 +11,7 @@ pub mod decoder;
 mod error;
 pub mod gguf;
 pub mod mask;
+pub mod neurons;
 mod pieces;
 pub mod source;
 pub mod synthetic;

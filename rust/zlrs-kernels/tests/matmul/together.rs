@@ -1,7 +1,9 @@
 //! Products that share a call have the bits of products alone.
 
 use crate::weights::{Fill, Random, Scales, Values, assert_same, available, file_rows, pack, product};
-use zlrs_kernels::{Gate, Isa, Matrix, Pool, Product, Scratch, TensorType, matmul_gated, matmul_many};
+use zlrs_kernels::{
+    Gate, Isa, Matrix, Pool, Product, Scratch, TensorType, matmul_gated, matmul_gated_above, matmul_many,
+};
 
 const COLS: usize = 512;
 
@@ -124,6 +126,52 @@ fn the_first_rows_of_a_matrix_are_a_matrix() {
                 }
                 let mut row = vec![0.0; COLS];
                 assert!(part.decode_row(count, &mut row).is_err());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_gate_hardly_lets_through_is_nothing() {
+    let pools = [1, 2].map(|threads| Pool::new(threads).unwrap());
+    for isa in available() {
+        let mut random = Random::new(17);
+        for types in [[TensorType::Q4_1; 2], [TensorType::Q6K, TensorType::Q5_0], [TensorType::F16; 2]] {
+            let weights = matrices(isa, &pools[0], &types.map(|tensor_type| (tensor_type, 203)), &mut random);
+            for (rows, gate) in [(1, Gate::Silu), (3, Gate::Gelu), (40, Gate::Silu)] {
+                let x = Values::Random.make(rows * COLS, &mut random);
+                let [first, second] = [0, 1].map(|i| product(&pools[0], &weights[i], &x, None));
+                let apply = |up: &[f32]| {
+                    let mut out = vec![0.0; first.len()];
+                    match gate {
+                        Gate::Silu => zlrs_kernels::silu_multiply(isa, &first, up, &mut out),
+                        Gate::Gelu => zlrs_kernels::gelu_multiply(isa, &first, up, &mut out),
+                    }
+                    out
+                };
+                let (through, whole) = (apply(&vec![1.0; first.len()]), apply(&second));
+                let mut sizes: Vec<f32> = through.iter().map(|value| value.abs()).collect();
+                sizes.sort_by(f32::total_cmp);
+                // Nothing, a part, nearly all, all; in some rows everything counts.
+                for share in [0.0, 0.4, 0.97, 1.0] {
+                    let bound = sizes[((sizes.len() - 1) as f32 * share) as usize];
+                    let least: Vec<f32> =
+                        (0..rows).map(|row| if row % 4 == 3 { -1.0 } else { bound }).collect();
+                    let expected: Vec<f32> = (0..whole.len())
+                        .map(|i| if through[i].abs() <= least[i / 203] { 0.0 } else { whole[i] })
+                        .collect();
+                    for pool in &pools {
+                        let mut outs = [0, 1, 2].map(|_| vec![f32::NAN; first.len()]);
+                        let [a, b, out] = &mut outs;
+                        let mut pair = [
+                            Product { weights: &weights[0], bias: None, out: a },
+                            Product { weights: &weights[1], bias: None, out: b },
+                        ];
+                        let scratch = &mut Scratch::new();
+                        matmul_gated_above(pool, &mut pair, gate, &least, &x, rows, out, scratch).unwrap();
+                        assert_same(out, &expected, 203, &format!("{isa:?} {types:?} {rows} rows {share}"));
+                    }
+                }
             }
         }
     }

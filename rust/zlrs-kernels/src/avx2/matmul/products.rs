@@ -15,7 +15,7 @@ use super::q6_k::Q6K;
 use super::q8_0::Q8_0;
 use super::task::Task;
 use crate::avx512::{self, Wide};
-use crate::matmul::{Gate, Product};
+use crate::matmul::{self, Gate, Product, gate_above};
 use crate::output::{Columns, Parts, SMALL_WORK, share};
 use crate::{Isa, KernelError, Pool, Scratch, TensorType};
 use std::ops::Range;
@@ -80,6 +80,8 @@ struct Gated<'a> {
     gate: Gate,
     isa: Isa,
     out: Columns<'a>,
+    /// By column.
+    least: Option<&'a [f32]>,
 }
 
 /// One call's rows.
@@ -99,13 +101,13 @@ struct Input<'a> {
 pub(crate) unsafe fn products(
     pool: &Pool,
     products: &mut [Product<'_>],
-    gated: Option<(Gate, &mut [f32])>,
+    gated: Option<matmul::Gated<'_>>,
     x: &[f32],
     scratch: &mut Scratch,
 ) -> Result<(), KernelError> {
-    let gated = gated.zip(products.first()).map(|((gate, out), first)| {
+    let gated = gated.zip(products.first()).map(|(gated, first)| {
         let (isa, rows) = (first.weights.isa(), first.weights.rows());
-        Gated { gate, isa, out: Columns::new(out, rows) }
+        Gated { gate: gated.gate, isa, out: Columns::new(gated.out, rows), least: gated.least }
     });
     for some in products.chunks_mut(MAX_PRODUCTS) {
         for product in some.iter_mut().filter(|product| product.weights.tensor_type().is_float()) {
@@ -270,6 +272,15 @@ unsafe fn multiply(
         }
     };
     let joint = |strips: Range<usize>| {
+        if let Some((gated, least)) = gated.and_then(|gated| Some((gated, gated.least?))) {
+            let mut pair = tasks();
+            if let (Some(first), Some(second)) = (pair.next(), pair.next()) {
+                run(first, strips.clone());
+                // SAFETY: these strips are this worker's in all three outputs, which have equal rows.
+                unsafe { gate_strips(gated, least, &first.1, &second.1, strips, &|some| run(second, some)) };
+            }
+            return;
+        }
         tasks().for_each(|task| run(task, strips.clone()));
         if let Some(gated) = gated {
             run_gate(gated, strips);
@@ -306,5 +317,57 @@ unsafe fn multiply(
                 unit -= units;
             }
         })
+    }
+}
+
+/// Where the gate lets something through: the rest of a strip's work. `first` has its results; `run` gives those of
+/// `second` for some strips.
+///
+/// # Safety
+/// The strips are this worker's alone in both results and in the gated output.
+unsafe fn gate_strips(
+    gated: &Gated<'_>,
+    least: &[f32],
+    first: &Task<'_>,
+    second: &Task<'_>,
+    strips: Range<usize>,
+    run: &dyn Fn(Range<usize>),
+) {
+    let rows_of = |strip: usize| strip * STRIP_ROWS..first.rows.min((strip + 1) * STRIP_ROWS);
+    let counts = |strip: usize| {
+        (0..first.columns).any(|column| {
+            // SAFETY: the caller's promise; the range ends within the rows.
+            let gate = unsafe { first.out.segment(column, rows_of(strip)) };
+            let mut through = [0.0; STRIP_ROWS];
+            let through = &mut through[..gate.len()];
+            gated.gate.apply(gated.isa, gate, &[1.0; STRIP_ROWS][..gate.len()], through);
+            // What is not a number counts.
+            !through.iter().all(|through| through.abs() <= least[column])
+        })
+    };
+    let mut next = strips.start;
+    while next < strips.end {
+        let start = next;
+        let alive = counts(next);
+        while next < strips.end && counts(next) == alive {
+            next += 1;
+        }
+        let rows = start * STRIP_ROWS..first.rows.min(next * STRIP_ROWS);
+        if alive {
+            run(start..next);
+        }
+        for (column, &least) in least.iter().enumerate() {
+            // SAFETY: as above; nothing else holds these segments.
+            unsafe {
+                let out = gated.out.segment(column, rows.clone());
+                if alive {
+                    let gate = first.out.segment(column, rows.clone());
+                    let up = second.out.segment(column, rows.clone());
+                    gate_above(gated.gate, gated.isa, least, gate, up, out);
+                } else {
+                    out.fill(0.0);
+                }
+            }
+        }
     }
 }
