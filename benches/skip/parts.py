@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skip import drafts, exits, masks, tiles
+from skip import drafts, exits, masks, neurons, tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,4 +23,5 @@ PARTS: dict[str, Callable[[Setting], list[Figure]]] = {
     "tiles": tiles.measure,
     "exits": exits.measure,
     "drafts": drafts.measure,
+    "neurons": neurons.measure,
 }

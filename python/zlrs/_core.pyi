@@ -19,6 +19,7 @@ __all__ = [
     "GraphFiles",
     "Mask",
     "Meter",
+    "Neurons",
     "Patterns",
     "Pin",
     "RestoredState",
@@ -216,6 +217,7 @@ class Engine:
         draft_mask: Mask | None = None,
         draft_vocabulary: int = 32768,
         exits: ExitHeads | None = None,
+        neurons: Neurons | None = None,
         progress: Callable[[int, int], object] | None = None,
     ) -> Engine:
         """Read a GGUF file and start the engine thread.
@@ -242,6 +244,7 @@ class Engine:
             draft_mask: Parts that are not computed while the model guesses.
             draft_vocabulary: Only the first so many tokens are guessed by the model, at least 1.
             exits: Where rows of aggressive requests may leave before the last layer.
+            neurons: Thresholds under which neurons count for nothing in rows of aggressive requests.
             progress: Called with bytes done and in all, at most twenty times a second. What it raises is
                 raised after the load.
         """
@@ -984,6 +987,38 @@ class ExitTrainer:
         """
 
 @final
+class Neurons:
+    """Thresholds of what gates let through, by layer, for one model file."""
+
+    def __new__(
+        cls, weights_sha256: bytes, calibration_sha256: bytes, thresholds: Sequence[float], report: str
+    ) -> Neurons:
+        """Thresholds and what was measured of them, as JSON."""
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Neurons:
+        """Read the bytes of a file."""
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the file."""
+
+    @property
+    def weights_sha256(self) -> str:
+        """SHA-256 of the model file they were measured on."""
+
+    @property
+    def calibration_sha256(self) -> str:
+        """SHA-256 over the texts they were measured on."""
+
+    @property
+    def thresholds(self) -> list[float]:
+        """One a layer; a negative one keeps every neuron."""
+
+    @property
+    def report(self) -> str:
+        """What was measured, as JSON."""
+
+@final
 class Meter:
     """A model under measurement. Every method may raise `CoreError`."""
 
@@ -1035,6 +1070,19 @@ class Meter:
             By text, of each kept row: divergence in nats, whether the likeliest token is another, change of
             the loss in nats, whether all logits are the same bits.
         """
+
+    def gate_thresholds(self, windows: Sequence[int], shares: Sequence[float]) -> list[list[float]]:
+        """For each share, by layer, the threshold that so many of the gates of some texts do not exceed."""
+
+    def gate_reach(
+        self, thresholds: Sequence[float], windows: Sequence[int]
+    ) -> tuple[float, float, float, float, float]:
+        """Shares of neurons under the thresholds: alone, by strip, sorted strip, blocks of 32 and of 256."""
+
+    def measure_neurons(
+        self, thresholds: Sequence[float], windows: Sequence[int]
+    ) -> list[list[tuple[float, bool, float, bool]]]:
+        """As `measure`, for the full model without the neurons under the thresholds."""
 
     def observe(self, windows: Sequence[int]) -> list[dict[str, object]]:
         """Compute some of the texts with the full model.

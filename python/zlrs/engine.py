@@ -18,6 +18,7 @@ from zlrs.kept import Kept
 from zlrs.masks import load_mask
 from zlrs.model import LoadedModel
 from zlrs.models import resolve
+from zlrs.neurons import load_neurons
 from zlrs.progress import Progress
 from zlrs.session import STATE_LIMIT_BYTES, Session
 from zlrs.streams import AsyncStream, ClosedError, ForkedError, Stream, reraise
@@ -115,6 +116,7 @@ class Engine:
         draft_mask: str | os.PathLike[str] | None = None,
         draft_vocabulary: int = 32_768,
         exits: str | os.PathLike[str] | None = None,
+        neurons: str | os.PathLike[str] | None = None,
         progress: bool | Callable[[int, int], None] = True,
     ) -> Self:
         """Load a model; a known name that is not on disk yet is fetched first.
@@ -142,6 +144,8 @@ class Engine:
             draft_vocabulary: Only the first so many tokens of the vocabulary are guessed by the model.
             exits: A file of exit heads (`zlrs exits train`): rows of aggressive requests may leave before the
                 last layer, within the bound that was measured.
+            neurons: A file of thresholds (`zlrs neurons train`): in rows of aggressive requests neurons
+                whose gates let no more through count for nothing, within the bound that was measured.
             progress: A bar on a terminal and plain lines elsewhere, nothing, or your own function of
                 (bytes done, bytes in all).
 
@@ -167,6 +171,7 @@ class Engine:
             draft_mask=None if draft_mask is None else load_mask(draft_mask),
             draft_vocabulary=draft_vocabulary,
             exits=None if exits is None else load_exits(exits),
+            neurons=None if neurons is None else load_neurons(neurons),
         )
         name = _served_name(os.fspath(name_or_path), path)
         if callable(progress):
@@ -449,6 +454,7 @@ class _Load(NamedTuple):
     draft_mask: _core.Mask | None
     draft_vocabulary: int
     exits: _core.ExitHeads | None
+    neurons: _core.Neurons | None
 
     def run(self, progress: Callable[[int, int], None] | None) -> NativeEngine:
         """Load."""
@@ -470,6 +476,7 @@ class _Load(NamedTuple):
                 draft_mask=self.draft_mask,
                 draft_vocabulary=self.draft_vocabulary,
                 exits=self.exits,
+                neurons=self.neurons,
                 progress=progress,
             )
         except _core.CoreError as error:

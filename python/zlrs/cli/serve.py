@@ -38,6 +38,7 @@ FLAGS = {
     "kv_bytes": "engine.kv_bytes",
     "mask": "zero_layer.mask",
     "exits": "zero_layer.exits",
+    "neurons": "zero_layer.neurons",
     "host": "server.host",
     "port": "server.port",
     "keys_file": "server.keys_file",
@@ -72,6 +73,7 @@ def _parser() -> Parser:
     add("--context-tokens", type=int, metavar="N", help="longest prompt plus answer (the model's own window)")
     add("--kv-bytes", type=int, metavar="N", help="hard limit of the KV memory")
     add("--mask", metavar="FILE", help="leave out the parts that a mask names (`zlrs mask build`)")
+    add("--neurons", metavar="FILE", help="thresholds for aggressive requests (`zlrs neurons train`)")
     add("--exits", metavar="FILE", help="exit heads for aggressive requests (`zlrs exits train`)")
     add("--keys-file", metavar="FILE", help="one API key a line; then every request needs one")
     add("--alias", action="append", metavar="NAME", help="further model name to answer as; '*' = any")
@@ -145,6 +147,7 @@ def _load(
             draft_mask=config.self_drafting.mask,
             draft_vocabulary=config.self_drafting.vocabulary_tokens,
             exits=config.zero_layer.exits,
+            neurons=config.zero_layer.neurons,
             progress=report,
         )
 

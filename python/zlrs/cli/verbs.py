@@ -41,6 +41,9 @@ OWN = (
     Verb("profile", "measure what every part of a model does", _own("zlrs.cli.profile")),
     Verb("mask", "make, show and check masks that leave parts of a model out", _own("zlrs.cli.mask")),
     Verb("verify", "compare full answers with those that leave work out", _own("zlrs.cli.verify")),
+    Verb(
+        "neurons", "find and show thresholds under which neurons count for nothing", _own("zlrs.cli.neurons")
+    ),
     Verb("drafts", "find the parts a model can guess its own tokens without", _own("zlrs.cli.drafts")),
     Verb("exits", "train and show heads that let rows leave early", _own("zlrs.cli.exits")),
     Verb("systems", "print what zlrs consists of and what is real today", _own("zlrs.cli.systems")),

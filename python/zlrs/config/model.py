@@ -121,6 +121,13 @@ class ZeroLayerSettings(Section, frozen=True):
         ]
         | None
     ) = None
+    neurons: (
+        Annotated[
+            str,
+            Meta(description="file made by `zlrs neurons train`: what aggressive requests take as nothing"),
+        ]
+        | None
+    ) = None
     fallback: Annotated[
         bool,
         Meta(

@@ -32,8 +32,8 @@ ROW_SHARE = 0.06
 """Of a step of one row, what each row to verify is taken to cost."""
 TRIED = 3
 """Blocks that compete for being left out next."""
-HOPELESS = 0.75
-"""The search ends at drafts of this expected speed."""
+HOPELESS = 0.4
+"""The search ends where so few guesses would be right."""
 
 
 class Chosen(NamedTuple):
@@ -129,7 +129,7 @@ def choose(
         progress(f"without {part}: right {agreement:.1%} at {cost(saved):.0%} of the weights, {speed:.3f} x")
         path = _Step(mask, [*path.parts, part], saved, speed)
         best = max(best, path, key=lambda step: step.speed)
-        if speed < HOPELESS:
+        if agreement < HOPELESS:
             break
     mask, parts, saved, _ = best
     held_out = search.held_out(mask)

@@ -100,6 +100,11 @@ pub trait Backend: Send {
         0
     }
 
+    /// Whether aggressive rows may leave before the last layer. Fixed for the life of the backend.
+    fn can_leave(&self) -> bool {
+        false
+    }
+
     /// Whether anything is installed that aggressive rows leave out. Fixed for the life of the backend.
     fn can_skip(&self) -> bool {
         false

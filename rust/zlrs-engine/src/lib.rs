@@ -40,4 +40,5 @@ pub use scheduler::{
     Canceller, Event, FinishReason, Finished, Generation, Priority, Request, Statistics, Timings, Usage,
 };
 pub use zlrs_model::mask::{LayerMask, Mask};
+pub use zlrs_model::neurons::Neurons;
 pub use zlrs_model::template::Message;

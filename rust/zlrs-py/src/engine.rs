@@ -19,6 +19,7 @@ use crate::generation::PyGeneration;
 use crate::governor::{GovernorDecision, kv_choice};
 use crate::mask::{PyMask, hex};
 use crate::meter::{Parts, parts_of};
+use crate::neurons::PyNeurons;
 use crate::session::{PyPin, RestoredState, key_of, tenant_of};
 
 /// Calls of a progress function are at least this far apart, the last one excepted.
@@ -36,7 +37,7 @@ pub struct PyEngine {
 impl PyEngine {
     /// Reads a GGUF file and starts the engine thread. `progress` is called with bytes done and in all.
     #[staticmethod]
-    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", device="cpu", kv_precision="f16", governor_policy="idle", thermal_limit_c=75, mask=None, mask_fallback=false, self_drafting="off", draft_mask=None, draft_vocabulary=32_768, exits=None, progress=None))]
+    #[pyo3(signature = (path, *, threads=None, context_tokens=None, kv_bytes=None, queue_limit=64, chunk_tokens=256, drafting="auto", device="cpu", kv_precision="f16", governor_policy="idle", thermal_limit_c=75, mask=None, mask_fallback=false, self_drafting="off", draft_mask=None, draft_vocabulary=32_768, exits=None, neurons=None, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "the options of a load, by name only")]
     fn load(
         py: Python<'_>,
@@ -57,6 +58,7 @@ impl PyEngine {
         draft_mask: Option<&PyMask>,
         draft_vocabulary: usize,
         exits: Option<&PyExitHeads>,
+        neurons: Option<&PyNeurons>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let mode = |name: &str, given: &str| {
@@ -97,6 +99,7 @@ impl PyEngine {
                 draft_mask: draft_mask.map(|mask| &mask.mask),
                 draft_vocabulary,
                 exits: exits.map(|exits| &exits.heads),
+                neurons: neurons.map(|neurons| &neurons.neurons),
                 progress: &progress,
                 ..LoadOptions::default()
             };

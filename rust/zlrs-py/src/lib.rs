@@ -15,6 +15,7 @@ mod graph_files;
 mod judge;
 mod mask;
 mod meter;
+mod neurons;
 mod patterns;
 mod perplexity;
 mod plain;
@@ -54,6 +55,8 @@ mod _core {
     use super::mask::PyMask;
     #[pymodule_export]
     use super::meter::PyMeter;
+    #[pymodule_export]
+    use super::neurons::PyNeurons;
     #[pymodule_export]
     use super::patterns::PyPatterns;
     #[pymodule_export]

@@ -98,10 +98,44 @@ impl PyMeter {
 
     /// Computes some of the texts without the parts of a mask: what each kept row loses, by text.
     fn measure(&self, py: Python<'_>, mask: &PyMask, windows: Vec<usize>) -> PyResult<Vec<Vec<Row>>> {
-        let row = |harm: &Harm| (harm.kl, harm.differs, harm.loss_change, harm.identical);
         detached(py, || {
             let harms = self.meter().measure(&mask.mask, &windows)?;
-            Ok::<_, EngineError>(harms.iter().map(|harms| harms.iter().map(row).collect()).collect())
+            Ok::<_, EngineError>(harms.iter().map(|harms| harms.iter().map(row_of).collect()).collect())
+        })
+    }
+
+    /// For each share, by layer, the threshold that so many of the gates of some texts do not exceed.
+    fn gate_thresholds(
+        &self,
+        py: Python<'_>,
+        windows: Vec<usize>,
+        shares: Vec<f64>,
+    ) -> PyResult<Vec<Vec<f32>>> {
+        detached(py, || self.meter().gate_thresholds(&windows, &shares))
+    }
+
+    /// Shares of neurons under the thresholds: by themselves, with their strip of rows, with such a strip if they
+    /// were sorted, with their block of 32 columns, with their block of 256.
+    fn gate_reach(
+        &self,
+        py: Python<'_>,
+        thresholds: Vec<f32>,
+        windows: Vec<usize>,
+    ) -> PyResult<(f64, f64, f64, f64, f64)> {
+        let reach = detached(py, || self.meter().gate_reach(&thresholds, &windows))?;
+        Ok((reach.neurons, reach.strips, reach.sorted_strips, reach.blocks_of_32, reach.blocks_of_256))
+    }
+
+    /// Computes some of the texts without the neurons under the thresholds: what each kept row loses, by text.
+    fn measure_neurons(
+        &self,
+        py: Python<'_>,
+        thresholds: Vec<f32>,
+        windows: Vec<usize>,
+    ) -> PyResult<Vec<Vec<Row>>> {
+        detached(py, || {
+            let harms = self.meter().measure_neurons(&thresholds, &windows)?;
+            Ok::<_, EngineError>(harms.iter().map(|harms| harms.iter().map(row_of).collect()).collect())
         })
     }
 
@@ -110,6 +144,10 @@ impl PyMeter {
         let observation = detached(py, || self.meter().observe(&windows))?;
         observation.layers.iter().map(|layer| layer_of(py, layer)).collect()
     }
+}
+
+fn row_of(harm: &Harm) -> Row {
+    (harm.kl, harm.differs, harm.loss_change, harm.identical)
 }
 
 pub fn parts_of(parts: &LayerParts) -> Parts {

@@ -19,6 +19,8 @@ pub(super) struct Buffers {
     pub rows: Vec<Row>,
     /// Those of them that a layer computes beyond keys and values.
     pub live: Vec<Row>,
+    /// By row of an MLP: what gates must exceed.
+    pub least: Vec<f32>,
     pub scratch: Scratch,
 }
 
@@ -38,6 +40,7 @@ impl Buffers {
             logits: vec![0.0; decoder.vocabulary],
             rows: Vec::with_capacity(rows),
             live: Vec::with_capacity(rows),
+            least: Vec::with_capacity(rows),
             scratch: Scratch::new(),
         }
     }

@@ -141,7 +141,7 @@ impl CpuBackend {
     }
 
     /// Whether installed heads let anybody leave.
-    pub(super) fn can_leave(&self) -> bool {
+    pub(super) fn has_active_exits(&self) -> bool {
         self.exits.heads.as_ref().is_some_and(ExitHeads::is_active)
     }
 

@@ -6,6 +6,7 @@ mod draft;
 mod feed;
 mod leave;
 mod memory;
+mod neurons;
 mod observe;
 mod resume;
 mod rows;
@@ -45,6 +46,8 @@ pub struct CpuBackend {
     draft: Option<Draft>,
     /// Lets rows leave before the last layer.
     exits: Exits,
+    /// Thresholds by layer of what aggressive rows take as 0.
+    neurons: Option<Vec<f32>>,
     /// Sees what every part adds; none in an engine that serves.
     observer: Option<Box<dyn Observer>>,
 }
@@ -96,8 +99,20 @@ impl CpuBackend {
         };
         let buffers = Buffers::new(&decoder, shape.max_rows);
         let machine = Machine { pool: Arc::new(pool), isa };
-        let (draft, exits) = (None, Exits::default());
-        Ok(Self { decoder, weights, ropes, memory, buffers, machine, shape, draft, exits, observer: None })
+        let (draft, neurons, exits) = (None, None, Exits::default());
+        Ok(Self {
+            decoder,
+            weights,
+            ropes,
+            memory,
+            buffers,
+            machine,
+            shape,
+            draft,
+            neurons,
+            exits,
+            observer: None,
+        })
     }
 
     /// What the model computes.
@@ -253,8 +268,12 @@ impl Backend for CpuBackend {
         self.draft.as_ref().map_or(0, |draft| draft.head.rows())
     }
 
+    fn can_leave(&self) -> bool {
+        self.has_active_exits()
+    }
+
     fn can_skip(&self) -> bool {
-        self.can_leave()
+        self.neurons.is_some() || self.can_leave()
     }
 
     fn traces(&self) -> &[RowTrace] {

@@ -8,6 +8,11 @@ pub trait Observer: Send {
     /// The hidden states before a layer's attention and what it adds to them.
     fn attention(&mut self, layer: usize, hidden: &[f32], branch: &[f32]);
 
+    /// What the gates of a layer's MLP let through, `width` values a row, after their activation.
+    fn gates(&mut self, layer: usize, width: usize, through: &[f32]) {
+        let _ = (layer, width, through);
+    }
+
     /// The hidden states before a layer's MLP and what it adds to them.
     fn mlp(&mut self, layer: usize, hidden: &[f32], branch: &[f32]);
 }

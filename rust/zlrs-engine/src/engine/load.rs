@@ -8,6 +8,7 @@ use zlrs_model::ModelError;
 use zlrs_model::decoder::Decoder;
 use zlrs_model::gguf::File;
 use zlrs_model::mask::Mask;
+use zlrs_model::neurons::Neurons;
 use zlrs_model::template::ChatTemplate;
 use zlrs_model::tokenizer::Tokenizer;
 use zlrs_model::weights::Weights;
@@ -77,6 +78,8 @@ pub struct LoadOptions<'progress> {
     pub mask: Option<&'progress Mask>,
     /// Heads that let rows of aggressive requests leave before the last layer.
     pub exits: Option<&'progress ExitHeads>,
+    /// Thresholds under which neurons count for nothing in rows of aggressive requests.
+    pub neurons: Option<&'progress Neurons>,
     /// Whether a mask or exit heads for other weights are left aside, and the full model loaded, in place of an error.
     pub mask_fallback: bool,
     /// Told bytes of weights read and in all, from any worker.
@@ -100,6 +103,7 @@ impl Default for LoadOptions<'_> {
             isa: None,
             mask: None,
             exits: None,
+            neurons: None,
             mask_fallback: false,
             progress: &|_, _| {},
         }
@@ -147,6 +151,7 @@ impl Engine {
         let used = options.mask.filter(|_| facts.mask == MaskUse::Used);
         let mask = used.map(|mask| *blake3::hash(&mask.to_bytes()).as_bytes());
         let exits = exits(&decoder, &file, mask, options)?;
+        let neurons = neurons(&decoder, &file, options)?;
         let on_device = on_device(options, &decoder, &file, sizes, &mut facts)?;
         let on_processor = on_device.is_none();
         let mut backend: Box<dyn Backend> = if let Some(backend) = on_device {
@@ -168,6 +173,7 @@ impl Engine {
                 )?;
             }
             backend.install_exits(exits.cloned())?;
+            backend.install_neurons(neurons);
             Box::new(backend)
         };
         file.check_unchanged()?;
@@ -217,6 +223,20 @@ fn exits<'a>(
     }
 }
 
+/// The thresholds of neurons, if they are for this model.
+fn neurons(
+    decoder: &Decoder,
+    file: &File,
+    options: &LoadOptions<'_>,
+) -> Result<Option<Vec<f32>>, EngineError> {
+    let Some(neurons) = options.neurons else { return Ok(None) };
+    match neurons.check(sha256_of(file)?, decoder.layers.len()) {
+        Ok(()) => Ok(Some(neurons.thresholds.clone())),
+        Err(ModelError::MaskMismatch { .. }) if options.mask_fallback => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The model on the accelerator of the options, if one is named and can be used.
 fn on_device(
     options: &LoadOptions<'_>,
@@ -231,9 +251,9 @@ fn on_device(
         DeviceChoice::Require(accelerator) => (accelerator, true),
     };
     let name = accelerator.name();
-    if facts.mask == MaskUse::Used || options.exits.is_some() {
+    if facts.mask == MaskUse::Used || options.exits.is_some() || options.neurons.is_some() {
         // Accelerators compute whole parts for all rows.
-        let message = "a mask or exit heads are in use, and they run on the processor".to_owned();
+        let message = "a mask, exit heads or thresholds are in use, and they run on the processor".to_owned();
         if required {
             return Err(EngineError::Device { name, message });
         }

@@ -6,6 +6,7 @@
 //! others from the first layer on in which they differ from it.
 
 mod harm;
+mod neurons;
 mod observation;
 mod window;
 
@@ -13,6 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use harm::Harm;
+pub use neurons::Reach;
 pub use observation::{LayerObservation, Observation, PartObservation};
 
 use zlrs_kernels::{Isa, MAX_THREADS, Pool};
@@ -24,10 +26,10 @@ use zlrs_model::weights::Weights;
 
 use self::observation::Recorder;
 use self::window::Window;
-use crate::EngineError;
 use crate::cpu::{CpuBackend, kv_layout};
 use crate::engine::{LayerParts, parts, sha256_of};
 use crate::kv::BLOCK_TOKENS;
+use crate::{Compute, EngineError};
 
 /// Most bytes of logits that a meter keeps.
 pub const KEPT_LOGITS_BYTES: usize = 2 << 30;
@@ -214,7 +216,7 @@ impl Meter {
         let mut all = Vec::new();
         for window in windows.iter().filter_map(|&index| self.windows.get(index)) {
             let first = if window.has_hidden() { first } else { 0 };
-            all.push(window.harms(&mut self.backend, self.every, first)?);
+            all.push(window.harms(&mut self.backend, self.every, first, Compute::Exact)?);
             self.computed_layers += layers - first;
         }
         Ok(all)

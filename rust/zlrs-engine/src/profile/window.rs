@@ -38,7 +38,7 @@ impl Window {
     pub fn keep_rows(&mut self, backend: &mut CpuBackend, every: usize) -> Result<(), EngineError> {
         let (vocabulary, isa) = (backend.shape().vocabulary, backend.isa());
         let (mut rows, mut spare) = (Vec::new(), Vec::new());
-        for plan in self.plans(every) {
+        for plan in self.plans(every, Compute::Exact) {
             let logits = backend.step(&plan, &|| false).map_err(|error| step_failed(&error))?;
             let wanted = plan.rows().iter().filter(|row| row.wants_logits);
             for (row, logits) in wanted.zip(logits.chunks_exact(vocabulary)) {
@@ -52,7 +52,7 @@ impl Window {
     /// Keeps what the text reaches before every layer.
     pub fn keep_hidden(&mut self, backend: &mut CpuBackend) -> Result<(), EngineError> {
         let mut chunks = Vec::new();
-        for plan in self.plans(usize::MAX) {
+        for plan in self.plans(usize::MAX, Compute::Exact) {
             let mut kept = Vec::new();
             backend
                 .step_seen(&plan, &mut |_, hidden| kept.extend_from_slice(hidden))
@@ -65,23 +65,25 @@ impl Window {
 
     /// Computes the text and nothing else.
     pub fn pass(&self, backend: &mut CpuBackend) -> Result<(), EngineError> {
-        for plan in self.plans(1) {
+        for plan in self.plans(1, Compute::Exact) {
             backend.step(&plan, &|| false).map_err(|error| step_failed(&error))?;
         }
         Ok(())
     }
 
-    /// What each kept row loses, computed from layer `first` on; that is 0 unless hidden states are kept.
+    /// What each kept row loses, computed from layer `first` on; that is 0 unless hidden states are kept. `compute`
+    /// is that of all rows.
     pub fn harms(
         &self,
         backend: &mut CpuBackend,
         every: usize,
         first: usize,
+        compute: Compute,
     ) -> Result<Vec<Harm>, EngineError> {
         let (vocabulary, isa) = (backend.shape().vocabulary, backend.isa());
         let pool = backend.pool();
         let (mut harms, mut kept) = (Vec::new(), self.rows.iter());
-        for (chunk, plan) in self.plans(every).into_iter().enumerate() {
+        for (chunk, plan) in self.plans(every, compute).into_iter().enumerate() {
             let logits = match self.hidden.get(chunk).filter(|_| first > 0) {
                 Some(hidden) => {
                     let layer = hidden.len() / backend.decoder().layers.len();
@@ -111,7 +113,7 @@ impl Window {
     }
 
     /// The steps that compute the text; logits are wanted after every `every`-th token.
-    fn plans(&self, every: usize) -> Vec<Plan> {
+    fn plans(&self, every: usize, compute: Compute) -> Vec<Plan> {
         let blocks: Vec<u32> = (0..self.ids.len().div_ceil(BLOCK_TOKENS) as u32).collect();
         let mut plans = Vec::new();
         for (chunk, tokens) in self.ids.chunks(CHUNK_ROWS).enumerate() {
@@ -119,7 +121,6 @@ impl Window {
             let sequence = plan.add_sequence(&blocks);
             for (position, &token) in (chunk * CHUNK_ROWS..).zip(tokens) {
                 let wants_logits = (position + 1).is_multiple_of(every);
-                let compute = Compute::Exact;
                 plan.add_row(PlanRow { token, position: position as u32, sequence, wants_logits, compute });
             }
             plans.push(plan);

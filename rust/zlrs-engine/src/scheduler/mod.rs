@@ -93,6 +93,7 @@ pub struct Scheduler {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Whether aggressive requests leave anything out.
     can_skip: bool,
+    can_leave: bool,
     owner_process: u32,
 }
 
@@ -121,7 +122,7 @@ impl Scheduler {
                 return Err(EngineError::Option { name, given, allowed: "at least 1".to_owned() });
             }
         }
-        let (shape, can_skip) = (backend.shape(), backend.can_skip());
+        let (shape, can_skip, can_leave) = (backend.shape(), backend.can_skip(), backend.can_leave());
         let arena = Arena::new(shape.block_bytes, shape.blocks * shape.block_bytes)?;
         let queue = Arc::new(Queue::new(queue_limit));
         let counters = Arc::new(Counters::default());
@@ -159,6 +160,7 @@ impl Scheduler {
             shape,
             thread: Mutex::new(Some(thread)),
             can_skip,
+            can_leave,
             owner_process: std::process::id(),
         })
     }
@@ -171,8 +173,8 @@ impl Scheduler {
     /// [`EngineError::Forked`].
     pub fn submit(&self, mut request: Request) -> Result<Generation, EngineError> {
         check_process(self.owner_process)?;
-        if request.require_exits && (request.compute, self.can_skip) != (Compute::Aggressive, true) {
-            return Err(EngineError::NoExits { compute: request.compute.name(), installed: self.can_skip });
+        if request.require_exits && (request.compute, self.can_leave) != (Compute::Aggressive, true) {
+            return Err(EngineError::NoExits { compute: request.compute.name(), installed: self.can_leave });
         }
         request.compute = self.effective(request.compute);
         let budget = request.check(self.shape)?;

@@ -27,6 +27,8 @@ pub struct Reference<'a> {
     pub exits: Option<(ExitHeads, ExitState)>,
     /// Layers left out, by token.
     pub skipped: Vec<u16>,
+    /// By layer, what gates must exceed for their neurons to count; negative for all.
+    pub neurons: Vec<f32>,
 }
 
 impl<'a> Reference<'a> {
@@ -44,6 +46,7 @@ impl<'a> Reference<'a> {
             tokens: Vec::new(),
             exits: None,
             skipped: Vec::new(),
+            neurons: Vec::new(),
         }
     }
 
@@ -196,12 +199,16 @@ impl<'a> Reference<'a> {
         let normed = self.norm(hidden, &name("ffn_norm.weight"));
         let gate = self.product(&normed, &name("ffn_gate.weight"), None);
         let up = self.product(&normed, &name("ffn_up.weight"), None);
+        let least = self.neurons.get(layer).copied().unwrap_or(-1.0);
         let activated: Vec<f32> = gate
             .iter()
             .zip(&up)
-            .map(|(&gate, &up)| match part.activation {
-                Activation::Silu => activation::silu(gate) * up,
-                Activation::Gelu => activation::gelu(gate) * up,
+            .map(|(&gate, &up)| {
+                let through = match part.activation {
+                    Activation::Silu => activation::silu(gate),
+                    Activation::Gelu => activation::gelu(gate),
+                };
+                if through.abs() <= least { 0.0 } else { through * up }
             })
             .collect();
         let out = self.product(&activated, &name("ffn_down.weight"), None);
