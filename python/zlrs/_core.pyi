@@ -957,11 +957,10 @@ class ExitTrainer:
 
     def train(
         self,
-        domains: Sequence[tuple[str, Sequence[Sequence[int]]]],
+        domains: Sequence[tuple[str, Sequence[Sequence[int]], float]],
         calibration_sha256: bytes,
         *,
         bound: float = 0.01,
-        skip_cap: float = 0.8,
         layers: Sequence[int] = ...,
         progress: Callable[[str, int, int], object] | None = None,
     ) -> tuple[
@@ -973,10 +972,9 @@ class ExitTrainer:
         """Train heads and find thresholds under which every domain keeps a bound.
 
         Args:
-            domains: Names and texts in tokens, at least five texts each.
+            domains: Names, texts in tokens, at least five each, and the share of rows that may leave, 0 to 1.
             calibration_sha256: Sum over the texts, 32 bytes.
             bound: Most first choices that may be others than the full model's, 0 to 1, with 95 % confidence.
-            skip_cap: Most rows that may leave in any domain, 0 to 1.
             layers: At most four layers to leave before; none chooses.
             progress: Called with what is done, windows done and in all. What it raises ends the training.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,6 +12,9 @@ from zlrs import _core
 from zlrs.errors import ConfigurationError
 from zlrs.masks import save_bytes
 from zlrs.streams import reraise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FILE_LIMIT_BYTES = 2 << 20
 
@@ -41,6 +45,7 @@ class ExitDomain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         upper: Upper bound of their share (Clopper-Pearson, 95 %, rows taken as independent).
         left: Rows that left early.
         row_layers: Layers left out, summed over rows.
+        skip_cap: Share of rows that may leave.
     """
 
     domain: str
@@ -49,6 +54,7 @@ class ExitDomain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     upper: float
     left: int
     row_layers: int
+    skip_cap: float
 
 
 class ExitLevel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +80,6 @@ class ExitReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         model: The model's name.
         bound: Most first choices that may be others than the full model's, in every domain.
         confidence: Probability that the bound holds.
-        skip_cap: Most rows that may leave in any domain.
         layers: Layers of the model.
         fits: The heads.
         levels: Thresholds from careful to daring, up to the first that did not keep the bound.
@@ -85,7 +90,6 @@ class ExitReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     model: str
     bound: float
     confidence: float
-    skip_cap: float
     layers: int
     fits: list[ExitFit]
     levels: list[ExitLevel]
@@ -142,7 +146,7 @@ def measured(
     *,
     model: str,
     bound: float,
-    skip_cap: float,
+    skip_caps: Mapping[str, float],
     seconds: float,
 ) -> _core.ExitHeads:
     """The trained heads with their report.
@@ -151,7 +155,7 @@ def measured(
         trained: What `ExitTrainer.train` returned.
         model: The model's name.
         bound: What was asked for.
-        skip_cap: What was asked for.
+        skip_caps: What was asked for, by domain.
         seconds: How long it took.
     """
     heads, fits, levels, chosen = trained
@@ -159,7 +163,6 @@ def measured(
         model=model,
         bound=bound,
         confidence=0.95,
-        skip_cap=skip_cap,
         layers=heads.layers,
         fits=[
             ExitFit(layer=layer, rows=rows, agreement=agreement, area_under_curve=area)
@@ -172,7 +175,7 @@ def measured(
                 domains=[
                     ExitDomain(
                         domain=domain, rows=rows, differing=differing, upper=upper, left=left,
-                        row_layers=row_layers,
+                        row_layers=row_layers, skip_cap=skip_caps[domain],
                     )
                     for domain, rows, differing, upper, left, row_layers in domains
                 ],

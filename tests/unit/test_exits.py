@@ -10,8 +10,9 @@ import pytest
 from support.real_model import small_model
 from zlrs import _core
 from zlrs.cli.dispatch import main
+from zlrs.cli.exits import skip_caps
 from zlrs.engine import Engine
-from zlrs.errors import ComputeProfileMismatchError, ConfigurationError
+from zlrs.errors import ComputeProfileMismatchError, ConfigurationError, InvalidRequestError
 from zlrs.exits import load_exits, report_of
 
 if TYPE_CHECKING:
@@ -124,8 +125,28 @@ def test_a_progress_function_can_end_a_training() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        trainer.train([("prose", windows)], bytes(32), progress=stop)
+        trainer.train([("prose", windows, 1.0)], bytes(32), progress=stop)
     with pytest.raises(_core.CoreError, match="windows of a domain is 4"):
-        trainer.train([("prose", windows[:4])], bytes(32))
+        trainer.train([("prose", windows[:4], 1.0)], bytes(32))
     with pytest.raises(_core.CoreError, match="a layer to leave before is 30"):
-        trainer.train([("prose", windows)], bytes(32), layers=[30])
+        trainer.train([("prose", windows, 1.0)], bytes(32), layers=[30])
+    with pytest.raises(_core.CoreError, match="skip_cap"):
+        trainer.train([("prose", windows, 0.0)], bytes(32))
+
+
+@pytest.mark.parametrize(
+    ("given", "caps"),
+    [
+        (["0.8"], {"law": 0.8, "code": 0.8}),
+        (["0.5", "law=0.08"], {"law": 0.08, "code": 0.5}),
+        (["law=1"], {"law": 1.0, "code": 0.8}),
+    ],
+)
+def test_caps_by_domain(given: list[str], caps: dict[str, float]) -> None:
+    assert skip_caps(given, ["law", "code"]) == caps
+
+
+@pytest.mark.parametrize("given", ["0", "1.1", "law=", "prose=0.5", "much"])
+def test_caps_that_mean_nothing_are_refused(given: str) -> None:
+    with pytest.raises(InvalidRequestError, match="NAME one of law, code"):
+        skip_caps([given], ["law", "code"])

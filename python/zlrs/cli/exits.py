@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from zlrs import _core
 from zlrs.cli.output import note
 from zlrs.cli.parser import Parser
+from zlrs.errors import InvalidRequestError
 from zlrs.exits import load_exits, measured, report_of, save_exits
 from zlrs.progress import Progress
 from zlrs.streams import reraise
@@ -54,7 +55,10 @@ def _train(arguments: Sequence[str]) -> int:
     add("--data", nargs="+", type=Path, required=True, metavar="PATH", help="texts, one domain a file")
     add("--out", type=Path, required=True, metavar="FILE", help="the file to write")
     add("--bound", type=float, default=0.01, help="share of first choices that may be others (0.01)")
-    add("--skip-cap", type=float, default=0.8, help="share of rows that may leave in any domain (0.8)")
+    add(
+        "--skip-cap", nargs="+", default=["0.8"], metavar="[NAME=]X",
+        help="share of rows that may leave, in one domain or in all others (0.8)",
+    )  # fmt: skip
     add("--layers", type=int, nargs="+", default=[], metavar="N", help="layers to leave before (up to 4)")
     add("--window-tokens", type=int, default=256, metavar="N", help="tokens of a window of text (256)")
     add("--windows", type=int, default=20, metavar="N", help="windows of each domain (20)")
@@ -63,6 +67,7 @@ def _train(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     started = time.monotonic()
     texts = read_texts(options.data)
+    caps = skip_caps(options.skip_cap, [text.name for text in texts])
     path = resolve(options.model)
     mask = None if options.mask is None else load_mask(options.mask)
     try:
@@ -72,10 +77,9 @@ def _train(arguments: Sequence[str]) -> int:
         domains = read_domains(trainer, texts, window_tokens=options.window_tokens, windows=options.windows)
         with closing(_Phases()) as phases:
             trained = trainer.train(
-                [(domain.name, domain.windows) for domain in domains],
+                [(domain.name, domain.windows, caps[domain.name]) for domain in domains],
                 sum_of(texts),
                 bound=options.bound,
-                skip_cap=options.skip_cap,
                 layers=options.layers,
                 progress=phases.update,
             )
@@ -85,7 +89,7 @@ def _train(arguments: Sequence[str]) -> int:
         trained,
         model=path.stem,
         bound=options.bound,
-        skip_cap=options.skip_cap,
+        skip_caps=caps,
         seconds=time.monotonic() - started,
     )
     save_exits(heads, options.out)
@@ -93,6 +97,26 @@ def _train(arguments: Sequence[str]) -> int:
     for line in _lines(report_of(heads)):
         note(line)
     return 0
+
+
+def skip_caps(given: Sequence[str], domains: Sequence[str]) -> dict[str, float]:
+    """The share of rows that may leave, by domain; the last word on a domain counts.
+
+    Raises:
+        InvalidRequestError: A share out of range, or of a domain that there is not.
+    """
+    caps = dict.fromkeys(domains, 0.8)
+    for text in given:
+        name, separator, value = text.rpartition("=")
+        try:
+            share = float(value)
+        except ValueError:
+            share = -1.0
+        if not 0 < share <= 1 or (separator and name not in caps):
+            allowed = f"X or NAME=X, X above 0 and at most 1, NAME one of {', '.join(caps)}"
+            raise InvalidRequestError(f"skip-cap is {text!r}; allowed: {allowed}")
+        caps.update(dict.fromkeys([name] if separator else domains, share))
+    return caps
 
 
 class _Phases:
@@ -146,7 +170,8 @@ def _lines(report: ExitReport) -> list[str]:
         in_use = ", in use" if index == report.chosen else "" if level.keeps else ", refused"
         lines.append(f"thresholds for {level.rate:.2%} wrong among those that leave{in_use}:")
         lines += [
-            f"  {domain.domain}: {domain.left / max(domain.rows, 1):.1%} of {domain.rows} rows leave, "
+            f"  {domain.domain}: {domain.left / max(domain.rows, 1):.1%} of {domain.rows} rows leave "
+            f"({domain.skip_cap:.0%} may), "
             f"{domain.row_layers / max(domain.rows * report.layers, 1):.2%} of layers left out, "
             f"{domain.differing / max(domain.rows, 1):.2%} other first choices (at most {domain.upper:.2%})"
             for domain in level.domains

@@ -110,15 +110,14 @@ impl PyExitTrainer {
     }
 
     /// Trains heads on named texts and tests thresholds; `progress(what, done, all)` may raise to end it.
-    #[pyo3(signature = (domains, calibration_sha256, *, bound=0.01, skip_cap=0.8, layers=Vec::new(), progress=None))]
+    #[pyo3(signature = (domains, calibration_sha256, *, bound=0.01, layers=Vec::new(), progress=None))]
     #[expect(clippy::too_many_arguments, reason = "the options of a training, by name only")]
     fn train(
         &self,
         py: Python<'_>,
-        domains: Vec<(String, Vec<Vec<u32>>)>,
+        domains: Vec<(String, Vec<Vec<u32>>, f64)>,
         calibration_sha256: &[u8],
         bound: f64,
-        skip_cap: f64,
         layers: Vec<usize>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Result4> {
@@ -126,9 +125,9 @@ impl PyExitTrainer {
             let message = format!("a sum has 32 bytes, {} were given", calibration_sha256.len());
             core_error(py, "invalid_request_error", &message)
         })?;
-        let domains: Vec<Domain> =
-            domains.into_iter().map(|(name, windows)| Domain { name, windows }).collect();
-        let options = TrainOptions { bound, skip_cap, layers, ..TrainOptions::default() };
+        let of = |(name, windows, skip_cap)| Domain { name, windows, skip_cap };
+        let domains: Vec<Domain> = domains.into_iter().map(of).collect();
+        let options = TrainOptions { bound, layers, ..TrainOptions::default() };
         let failure = Mutex::new(None);
         let result = detached(py, || {
             let mut report = |what: &'static str, done: usize, all: usize| {

@@ -43,6 +43,9 @@ pub struct Domain {
     pub name: String,
     /// At least [`LEAST_WINDOWS`] texts.
     pub windows: Vec<Vec<u32>>,
+    /// Most of its rows that may leave, 0 to 1: some kinds of text bear less than others, and one in which almost
+    /// nothing is computed in full is one that the texts do not represent.
+    pub skip_cap: f64,
 }
 
 /// What the heads must keep.
@@ -52,16 +55,13 @@ pub struct TrainOptions {
     pub bound: f64,
     /// Probability that the bound holds.
     pub confidence: f64,
-    /// Most rows that may leave in any domain, 0 to 1: a domain in which almost nothing is computed in full is one
-    /// that the texts do not represent.
-    pub skip_cap: f64,
     /// Layers to leave before; none chooses four in the later half.
     pub layers: Vec<usize>,
 }
 
 impl Default for TrainOptions {
     fn default() -> Self {
-        Self { bound: 0.01, confidence: 0.95, skip_cap: 0.8, layers: Vec::new() }
+        Self { bound: 0.01, confidence: 0.95, layers: Vec::new() }
     }
 }
 
@@ -215,18 +215,18 @@ impl Trainer {
     fn check(&self, domains: &[Domain], options: &TrainOptions) -> Result<(), EngineError> {
         let vocabulary = self.backend.decoder().vocabulary;
         let out_of_range = |name, given: usize, allowed: String| EngineError::Option { name, given, allowed };
-        let per_mille = |share: f64| (share * 1000.0) as usize;
-        for (name, share) in
-            [("bound (in thousandths)", options.bound), ("skip_cap (in thousandths)", options.skip_cap)]
-        {
-            if !(share > 0.0 && share <= 1.0) {
-                return Err(out_of_range(name, per_mille(share), "above 0, up to 1000".to_owned()));
+        let share = |name, share: f64| {
+            if share > 0.0 && share <= 1.0 {
+                return Ok(());
             }
-        }
+            Err(out_of_range(name, (share * 1000.0) as usize, "above 0, up to 1000".to_owned()))
+        };
+        share("bound (in thousandths)", options.bound)?;
         if domains.is_empty() {
             return Err(out_of_range("domains", 0, "at least 1".to_owned()));
         }
         for domain in domains {
+            share("skip_cap (in thousandths)", domain.skip_cap)?;
             if domain.windows.len() < LEAST_WINDOWS {
                 let allowed = format!("at least {LEAST_WINDOWS}; give more text");
                 return Err(out_of_range("windows of a domain", domain.windows.len(), allowed));
@@ -342,8 +342,8 @@ impl Trainer {
                 })
                 .collect();
             // Every domain must keep it, so that no single test needs a stricter level for their number.
-            let keeps = results.iter().all(|result| {
-                result.upper <= options.bound && result.left as f64 <= options.skip_cap * result.rows as f64
+            let keeps = results.iter().zip(domains).all(|(result, domain)| {
+                result.upper <= options.bound && result.left as f64 <= domain.skip_cap * result.rows as f64
             });
             levels.push(Level { rate, thresholds, domains: results, keeps });
             if !keeps {
