@@ -99,7 +99,7 @@ conformance: setup  ## The long suites of the two protocols (tier T2)
 kernels-sanitized:  ## The CUDA kernels on the host under AddressSanitizer and UBSan
 	@ZLRS_SHIM_SANITIZE=1 ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="env LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so)" \
-	cargo test --release --locked --quiet -p zlrs-cuda -- --include-ignored
+	cargo test --release --locked --quiet -p zlrs-cuda -- --include-ignored --skip harm
 
 ptx:  ## Compile the CUDA kernels to cuda/ptx (the compiler comes from the package index)
 	@$(PYTHON) scripts/compile_ptx.py
