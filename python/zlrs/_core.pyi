@@ -232,8 +232,8 @@ class Engine:
             drafting: `off`, `auto` or `always`: whether tokens are guessed, to verify several in one step;
                 answers do not depend on it. `auto` guesses as far as it pays.
             device: `cpu`; `cuda`, the first GPU; or `auto`, a GPU if one can be used.
-            kv_precision: How a GPU keeps keys and values: `f16`; `q8` or `q4`, which change answers; or
-                `governed`: `q4` or `f16` by the load of its memory and its temperature.
+            kv_precision: How a GPU keeps keys and values of aggressive requests: `f16`; `q8` or `q4`, which
+                change answers; or `governed`: `q4` or `f16` by the load of its memory and its temperature.
             governor_policy: `idle` or `saturated`: when the governor chooses `q4`.
             thermal_limit_c: Temperature from which on the governor changes nothing.
             mask: Parts of the model to leave out: they get no weights, no KV memory and are not computed.

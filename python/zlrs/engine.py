@@ -131,8 +131,8 @@ class Engine:
                 always. Answers do not depend on it.
             device: Where to compute: on a GPU if one can be used (a line in the log says why not), on the
                 processor, or on a GPU and nowhere else.
-            kv_precision: How a GPU keeps keys and values: as f16; in 8 or 4 bits, which changes answers; or
-                by the load of its memory and its temperature.
+            kv_precision: How a GPU keeps keys and values of answers with `compute="aggressive"`: as f16; in 8
+                or 4 bits, which changes answers; or by the load of its memory and its temperature.
             governor: How the latter is decided.
             mask: A mask file (`zlrs mask build`): the parts it names get no weights and no KV memory and are
                 not computed. Answers are then those of the smaller model.

@@ -5,39 +5,35 @@ from __future__ import annotations
 import json
 
 from support.fake_engine import FakeEngine
-from support.serving import MODEL, serving
+from support.serving import MODEL, Served, serving
 
 BODY = {"model": MODEL, "max_tokens": 4, "messages": [{"role": "user", "content": "hi"}]}
 
 
-def reduced(precision: str) -> FakeEngine:
-    core = FakeEngine()
-    core.kv_precision = precision
-    return core
-
-
-async def test_receipts_tell_the_mode_and_the_precision_of_the_moment() -> None:
-    async with serving(core=reduced("governed")) as served:
-        for now in (("fallback", "f16"), ("hbm_optimized", "q4"), ("thermal_throttled", "q4")):
-            served.core.hardware_now = now
-            async with served.client.post("/v1/messages", json=BODY) as response:
-                profile = json.loads(response.headers["X-ZLRS-Compute-Profile"])
-            assert (profile["hardware_mode"], profile["kv_precision"]) == now
-            assert profile["mode"] == "reduced-kv"
-
-
-async def test_exactness_is_refused_where_keys_and_values_are_reduced() -> None:
-    async with serving(core=reduced("q8")) as served:
-        for mode in ("exact", "legacy"):
-            headers = {"X-ZLRS-Compute": mode}
-            async with served.client.post("/v1/messages", json=BODY, headers=headers) as response:
-                assert response.status == 400
-                assert (await response.json())["error"]["type"] == "compute_profile_mismatch"
-    async with (
-        serving() as served,
-        served.client.post("/v1/messages", json=BODY, headers={"X-ZLRS-Compute": "exact"}) as response,
-    ):
+async def profile_of(served: Served, compute: str) -> tuple[object, ...]:
+    headers = {"X-ZLRS-Compute": compute}
+    async with served.client.post("/v1/messages", json=BODY, headers=headers) as response:
         assert response.status == 200
+        profile = json.loads(response.headers["X-ZLRS-Compute-Profile"])
+    return profile["mode"], profile["hardware_mode"], profile["kv_precision"]
+
+
+async def test_receipts_tell_the_mode_and_the_precision_of_the_moment_and_exactness_keeps_f16() -> None:
+    core = FakeEngine()
+    core.kv_precision, core.can_skip = "governed", True
+    async with serving(core=core) as served:
+        for now in (("fallback", "f16"), ("hbm_optimized", "q4"), ("thermal_throttled", "q4")):
+            core.hardware_now = now
+            assert await profile_of(served, "aggressive") == ("aggressive", *now)
+            assert await profile_of(served, "exact") == ("exact", "cpu", "f16")
+            assert await profile_of(served, "legacy") == ("legacy", "cpu", "f16")
+
+
+async def test_without_the_setting_nothing_is_reduced() -> None:
+    core = FakeEngine()
+    core.can_skip, core.hardware_now = True, ("hbm_optimized", "q4")
+    async with serving(core=core) as served:
+        assert await profile_of(served, "aggressive") == ("aggressive", "cpu", "f16")
 
 
 async def test_a_lost_device_is_not_ready() -> None:

@@ -67,7 +67,7 @@ def _parser() -> Parser:
     add(
         "--kv-precision",
         choices=["f16", "q8", "q4", "governed"],
-        help="keys and values on a GPU (f16: exact)",
+        help="aggressive requests' keys and values on a GPU",
     )
     add("--compute", choices=["exact", "aggressive"], help="what requests without X-ZLRS-Compute get (exact)")
     add("--context-tokens", type=int, metavar="N", help="longest prompt plus answer (the model's own window)")

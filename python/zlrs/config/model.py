@@ -53,7 +53,7 @@ class EngineSettings(Section, frozen=True):
     kv_precision: Annotated[
         Literal["f16", "q8", "q4", "governed"],
         Meta(
-            description="how a GPU keeps keys and values: as f16; in 8 or 4 bits, which changes answers; by "
+            description="how a GPU keeps keys and values of aggressive requests: as f16; in 8 or 4 bits; by "
             "load and temperature, with 4 bits or f16 (docs/how-to/gpu.md)"
         ),
     ] = "f16"

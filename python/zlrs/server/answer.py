@@ -18,7 +18,7 @@ from zlrs.server.limits import read_body, require_json
 from zlrs.server.log import log
 from zlrs.server.misfires import Rerun
 from zlrs.server.sse import EventResponse, pieces
-from zlrs.server.turns import open_turn, require_exact_kv
+from zlrs.server.turns import open_turn
 from zlrs.streams import AsyncStream
 
 if TYPE_CHECKING:
@@ -182,7 +182,6 @@ async def answer(
     context = request.app[CONTEXT]
     if dialect.ask.ignored:
         context.metrics.ignored.add(protocol=dialect.protocol)
-    require_exact_kv(asked, context.facts)
     turn = await open_turn(context, asked, dialect.ask, context.tenants.of(request))
     if turn is not None:
         return await _in_session(Walk(request, context, dialect, asked, started, {}, turn), turn)

@@ -83,13 +83,16 @@ class ModelFacts:
     def identity(self) -> str:
         """What makes the tokens: the file, a mask, the rules of arithmetic, the device."""
         mask = f"+{self.mask_sum}" if self.mask_sum else ""
-        kv = "" if self.exact_kv else f":{self.kv_precision}"
-        return f"{self.file_sha256}{mask}:{self.numerics_version}:{self.device}{kv}"
+        return f"{self.file_sha256}{mask}:{self.numerics_version}:{self.device}"
 
-    @property
-    def exact_kv(self) -> bool:
-        """Whether keys and values are kept as f16, so that answers can be exact."""
-        return self.kv_precision == "f16"
+    def hardware_of(self, mode: str) -> tuple[str, str]:
+        """The hardware's mode and the precision of keys and values now, for an answer of a compute mode.
+
+        Only what may leave work out is governed: the others keep f16.
+        """
+        if mode.startswith("aggressive") and self.kv_precision != "f16":
+            return self.hardware()
+        return "cpu" if self.device == "cpu" else "cuda", "f16"
 
     def _sums(self, separator: str) -> str:
         mask = separator + self.mask_sum[:SUM_DIGITS] if self.mask_sum else ""
@@ -119,10 +122,7 @@ def compute_profile(facts: ModelFacts, mode: str, counted: Usage | None = None) 
         mode: What was asked for.
         counted: The answer's tokens, once they are known.
     """
-    hardware_mode, kv_precision = facts.hardware()
-    if not facts.exact_kv:
-        # Every layer was computed for every token, but not from the keys and values of the exact mode.
-        mode = mode.replace("exact", "reduced-kv").replace("legacy", "reduced-kv")
+    hardware_mode, kv_precision = facts.hardware_of(mode)
     return {
         "dense_layers": facts.layers - len(facts.empty_layers),
         "sparse_skips": 0 if counted is None else counted.sparse_skips,

@@ -16,7 +16,6 @@ from zlrs.server.context import CONTEXT, REQUEST_ID
 from zlrs.server.errors import as_refusal, encode, invalid
 from zlrs.server.log import log
 from zlrs.server.sse import EventResponse, pieces
-from zlrs.server.turns import require_exact_kv
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,7 +80,6 @@ async def answer_several(
     ask = dialect.ask
     if ask.ignored:
         context.metrics.ignored.add(protocol=dialect.protocol)
-    require_exact_kv(asked, context.facts)
     if asked.session or ask.session:
         raise invalid(
             "a session holds one conversation; several answers are for requests without one",

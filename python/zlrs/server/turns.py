@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from zlrs.server.context import ServerContext
     from zlrs.server.drafts import Draft
     from zlrs.server.headers import RequestHeaders
-    from zlrs.server.receipts import ModelFacts
     from zlrs.server.sessions import Session
     from zlrs.streams import AsyncStream
     from zlrs.wire import Protocol
@@ -188,22 +187,6 @@ def _agreed(header: str, body: str | None) -> str:
             suggestion="Send one of them",
         )
     return header or body or ""
-
-
-def require_exact_kv(asked: RequestHeaders, facts: ModelFacts) -> None:
-    """Refuse to call an answer exact whose keys and values are kept in less than f16.
-
-    Raises:
-        Refusal: 400.
-    """
-    wanted = asked.values["X-ZLRS-Compute"]
-    if not facts.exact_kv and "X-ZLRS-Compute" in asked.given and wanted in {"exact", "legacy"}:
-        raise refuse(
-            "compute_profile_mismatch",
-            f"X-ZLRS-Compute is {wanted!r}, but this server keeps keys and values as {facts.kv_precision!r} "
-            "(engine.kv_precision)",
-            suggestion='Leave the header out, or ask a server with engine.kv_precision = "f16"',
-        )
 
 
 def require_profile(asked: RequestHeaders, session: Session) -> None:

@@ -3,10 +3,16 @@
 //! by block, with the reference of the sealed form between the steps: what a GPU computes with them.
 //!
 //!     ZLRS_TEST_MODEL=FILE cargo test --release -p zlrs-cuda --test kv_harm -- --ignored --nocapture
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a measurement may fail anywhere")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a measurement may fail anywhere"
+)]
 
 use std::path::{Path, PathBuf};
 
+use zlrs_engine::Compute;
 use zlrs_engine::backend::Backend;
 use zlrs_engine::cpu::{CpuBackend, kv_layout};
 use zlrs_engine::kv::BLOCK_TOKENS;
@@ -38,7 +44,7 @@ fn model_file() -> Option<PathBuf> {
 /// A block as it is once its f16 numbers have been sealed and are read again.
 fn sealed(layout: &KvLayout, precision: KvPrecision, block: &mut [u8]) {
     let with = || layout.layers.iter().enumerate().filter(|(_, layer)| layer.kv_heads > 0);
-    let edges = [with().next().unwrap().0, with().last().unwrap().0];
+    let edges = [with().next().unwrap().0, with().next_back().unwrap().0];
     for (index, layer) in with() {
         let bytes = precision == KvPrecision::Q8 || edges.contains(&index);
         let bits = if bytes { CodeBits::Eight } else { CodeBits::Four };
@@ -117,7 +123,13 @@ fn harm_of_lower_precision() {
                 let sequence = plan.add_sequence(&table);
                 for (offset, &token) in tokens.iter().enumerate() {
                     let position = (block * BLOCK_TOKENS + offset) as u32;
-                    plan.add_row(Row { token, position, sequence, wants_logits: true });
+                    plan.add_row(Row {
+                        token,
+                        position,
+                        sequence,
+                        wants_logits: true,
+                        compute: Compute::Exact,
+                    });
                 }
                 let logits = backend.step(&plan, &|| false).unwrap().to_vec();
                 if precision == KvPrecision::F16 {
@@ -140,7 +152,10 @@ fn harm_of_lower_precision() {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     for (variant, precision) in PRECISIONS.iter().enumerate().skip(1) {
         let (mean, share) = (sums[variant] / rows as f64, same[variant] as f64 / rows as f64);
-        println!("{name} {}: divergence {mean:.6} nats, top-1 agreement {share:.4}, {rows} rows", precision.name());
+        println!(
+            "{name} {}: divergence {mean:.6} nats, top-1 agreement {share:.4}, {rows} rows",
+            precision.name()
+        );
         assert!(mean.is_finite() && mean >= 0.0 && share > 0.5, "{mean} {share}");
     }
     assert!(sums[1] < sums[2], "8 bits do more harm than 4");

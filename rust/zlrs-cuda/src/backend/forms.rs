@@ -6,6 +6,7 @@
 //! computed together. A sealed block that is written on again, because a sequence was cut back, is made f16 first;
 //! what sealing lost stays lost.
 
+use zlrs_engine::Compute;
 use zlrs_engine::kv::BLOCK_TOKENS;
 use zlrs_engine::plan::{CHUNK_ROWS, KvPrecision, Plan};
 
@@ -29,8 +30,8 @@ pub(super) struct Forms {
     blocks: Vec<Form>,
     /// 1 + the number of a block's copy in this step, 0 for none.
     copy_numbers: Vec<u32>,
-    /// First and last position of each sequence of the plan.
-    spans: Vec<Option<(usize, usize)>>,
+    /// First and last position of each sequence of the plan, and whether its rows are exact.
+    spans: Vec<Option<(usize, usize, bool)>>,
     /// Made f16 again, sealed in place, sealed beside the f16.
     pub opened: Vec<Change>,
     pub sealed: Vec<Change>,
@@ -76,12 +77,15 @@ impl Forms {
         self.spans.resize(plan.sequences(), None);
         for row in plan.rows() {
             let position = row.position as usize;
-            let span = self.spans[row.sequence as usize].get_or_insert((position, position));
-            *span = (span.0.min(position), span.1.max(position));
+            let exact = row.compute == Compute::Exact;
+            let span = self.spans[row.sequence as usize].get_or_insert((position, position, exact));
+            *span = (span.0.min(position), span.1.max(position), span.2 || exact);
         }
         for sequence in 0..plan.sequences() {
-            if let Some((first, last)) = self.spans[sequence] {
-                self.prepare_sequence(plan.blocks_of(sequence as u32), first, last, plan.kv_precision);
+            if let Some((first, last, exact)) = self.spans[sequence] {
+                // Exact requests keep f16 whatever is in force for the others.
+                let precision = if exact { KvPrecision::F16 } else { plan.kv_precision };
+                self.prepare_sequence(plan.blocks_of(sequence as u32), first, last, precision);
             }
         }
         self.mixed = (0..plan.sequences() as u32)
@@ -151,7 +155,13 @@ mod tests {
         plan.kv_precision = precision;
         let sequence = plan.add_sequence(table);
         for position in first..first + rows {
-            plan.add_row(Row { token: 0, position, sequence, wants_logits: true, compute: Compute::Exact });
+            plan.add_row(Row {
+                token: 0,
+                position,
+                sequence,
+                wants_logits: true,
+                compute: Compute::Aggressive,
+            });
         }
         forms.prepare(&plan);
     }
@@ -194,9 +204,32 @@ mod tests {
         let mut plan = Plan::default();
         let sequence = plan.add_sequence(&[3]);
         plan.copies_mut().push(BlockCopy { from: 0, to: 3 });
-        plan.add_row(Row { token: 0, position: 7, sequence, wants_logits: true, compute: Compute::Exact });
+        plan.add_row(Row {
+            token: 0,
+            position: 7,
+            sequence,
+            wants_logits: true,
+            compute: Compute::Aggressive,
+        });
         forms.prepare(&plan);
         assert_eq!((&forms.opened[..], forms.of(0)), (&[(3, Q8)][..], Form::Sealed(Q8)));
         assert_eq!(forms.word(3, false), 0);
+    }
+
+    #[test]
+    fn exact_rows_keep_f16_beside_others() {
+        let mut forms = Forms::new(4);
+        for first in [0, 17] {
+            let mut plan = Plan::default();
+            plan.kv_precision = Q4;
+            for (table, compute) in [(&[0, 1], Compute::Exact), (&[2, 3], Compute::Aggressive)] {
+                let sequence = plan.add_sequence(table);
+                for position in first..first + 17 - first / 17 * 16 {
+                    plan.add_row(Row { token: 0, position, sequence, wants_logits: true, compute });
+                }
+            }
+            forms.prepare(&plan);
+        }
+        assert_eq!((forms.of(0), forms.of(2)), (Form::Half(KvPrecision::F16), Form::Sealed(Q4)));
     }
 }

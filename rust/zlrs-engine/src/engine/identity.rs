@@ -4,27 +4,15 @@ use zlrs_kernels::NUMERICS_VERSION;
 use zlrs_model::ModelError;
 use zlrs_model::gguf::{File, Metadata, Strings};
 
-use super::KvChoice;
 use crate::session::Identity;
 
 impl Identity {
     /// Of a loaded model. The first call reads the file once.
-    pub(super) fn of(
-        file: &File,
-        mask: Option<&[u8; 32]>,
-        kv: KvChoice,
-        block_bytes: usize,
-    ) -> Result<Self, ModelError> {
+    pub(super) fn of(file: &File, mask: Option<&[u8; 32]>, block_bytes: usize) -> Result<Self, ModelError> {
         let sum = sha256_of(file)?;
         // With parts left out it is another model: its keys and values are of no use to the full one.
         let weights =
             mask.map_or(sum, |mask| *blake3::Hasher::new_keyed(mask).update(&sum).finalize().as_bytes());
-        // What was computed from keys and values of less than f16 is of no use where exactness is promised.
-        let weights = if kv.is_exact() {
-            weights
-        } else {
-            *blake3::Hasher::new().update(&weights).update(kv.name().as_bytes()).finalize().as_bytes()
-        };
         Ok(Self {
             weights,
             tokenizer: tokenizer_sum(file.metadata())?,

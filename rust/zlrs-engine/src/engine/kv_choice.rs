@@ -7,7 +7,7 @@ use crate::plan::{KvPrecision, Planner};
 
 use super::{DeviceChoice, Engine};
 
-/// How keys and values of complete blocks are stored.
+/// How keys and values of aggressive requests' complete blocks are stored. Exact requests keep f16.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum KvChoice {
     /// All alike. f16 is exact.
@@ -96,5 +96,21 @@ impl Engine {
     /// The governor's state and its decisions, where one is in force.
     pub fn governor(&self) -> Option<Report> {
         self.governor.as_ref().map(Governor::report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_refuses_what_it_cannot_store() {
+        let processor = DeviceChoice::Processor;
+        assert!(KvChoice::default().on_processor(processor).unwrap().is_exact());
+        for choice in [KvChoice::Fixed(KvPrecision::Q8), KvChoice::Governed(Settings::default())] {
+            let error = choice.on_processor(processor).unwrap_err();
+            assert_eq!(error.catalogue_type(), "configuration_error");
+            assert!(error.to_string().contains(choice.name()), "{error}");
+        }
     }
 }

@@ -70,7 +70,7 @@ pub struct LoadOptions<'progress> {
     pub draft_vocabulary: usize,
     /// Where the model is computed.
     pub device: DeviceChoice<'progress>,
-    /// How keys and values are stored on an accelerator; anything but f16 changes answers.
+    /// How keys and values of aggressive requests are stored on an accelerator; anything but f16 changes answers.
     pub kv: KvChoice,
     /// The instruction set; by default what `ZLRS_ISA` says, or the best there is.
     pub isa: Option<Isa>,
@@ -187,8 +187,14 @@ impl Engine {
         facts.kv = kv;
         let (planner, governor) = kv.plan(Box::new(planner), &mut *backend);
         let (drafting, self_drafting) = (options.drafting, options.self_drafting);
-        let options =
-            SchedulerOptions { queue_limit, planner, drafting, self_drafting, ..SchedulerOptions::default() };
+        let options = SchedulerOptions {
+            queue_limit,
+            planner,
+            lower_kv: !kv.is_exact(),
+            drafting,
+            self_drafting,
+            ..SchedulerOptions::default()
+        };
         let scheduler = Scheduler::start(backend, tokenizer.clone(), options)?;
         Ok(Self { scheduler, tokenizer, template, facts, governor, file, mask, identity: OnceLock::new() })
     }

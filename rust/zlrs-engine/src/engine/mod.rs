@@ -172,7 +172,7 @@ impl Engine {
         if let Some(&identity) = self.identity.get() {
             return Ok(identity);
         }
-        let identity = Identity::of(&self.file, self.mask.as_ref(), self.facts.kv, self.shape().block_bytes)?;
+        let identity = Identity::of(&self.file, self.mask.as_ref(), self.shape().block_bytes)?;
         Ok(*self.identity.get_or_init(|| identity))
     }
 

@@ -57,6 +57,8 @@ pub struct SchedulerOptions {
     pub running_limit: usize,
     /// Decides what steps compute.
     pub planner: Box<dyn Planner>,
+    /// Whether it plans keys and values of less than f16, which aggressive requests then get.
+    pub lower_kv: bool,
     /// Whether tokens are guessed, to verify several in one step.
     pub drafting: Drafting,
     /// Guesses them.
@@ -73,6 +75,7 @@ impl Default for SchedulerOptions {
             queue_limit: 64,
             running_limit: RUNNING_LIMIT,
             planner: Box::new(ExactPlanner::default()),
+            lower_kv: false,
             drafting: Drafting::Off,
             drafts: Box::new(Lookup::default()),
             self_drafting: Drafting::Off,
@@ -94,6 +97,8 @@ pub struct Scheduler {
     /// Whether aggressive requests leave anything out.
     can_skip: bool,
     can_leave: bool,
+    /// Whether they keep keys and values in less than f16.
+    lower_kv: bool,
     owner_process: u32,
 }
 
@@ -114,8 +119,8 @@ impl Scheduler {
         vocabulary: Arc<dyn Vocabulary>,
         options: SchedulerOptions,
     ) -> Result<Self, EngineError> {
-        let SchedulerOptions { queue_limit, running_limit, planner, drafting, drafts, self_drafting, clock } =
-            options;
+        let SchedulerOptions { queue_limit, running_limit, planner, lower_kv, drafting, .. } = options;
+        let SchedulerOptions { drafts, self_drafting, clock, .. } = options;
         let limits = [("queue_limit", queue_limit), ("running_limit", running_limit)];
         for (name, given) in limits {
             if given == 0 {
@@ -161,6 +166,7 @@ impl Scheduler {
             thread: Mutex::new(Some(thread)),
             can_skip,
             can_leave,
+            lower_kv,
             owner_process: std::process::id(),
         })
     }
@@ -188,7 +194,7 @@ impl Scheduler {
 
     /// What a request that asks for `compute` gets.
     pub fn effective(&self, compute: Compute) -> Compute {
-        if self.can_skip { compute } else { Compute::Exact }
+        if self.can_skip || self.lower_kv { compute } else { Compute::Exact }
     }
 
     /// Keeps what requests of that kind have computed of a tenant's tokens until the pin is dropped; see [`Pin`].
