@@ -23,8 +23,11 @@ __all__ = [
     "Patterns",
     "Pin",
     "RestoredState",
+    "RingHead",
+    "RingTeacher",
     "Token",
     "Tokenizer",
+    "Validation",
     "answer_pairs",
     "answer_plain",
     "build_info",
@@ -305,6 +308,7 @@ class Engine:
         stream_mode: str = "plain",
         compute: str = "exact",
         require_exits: bool = False,
+        validation: Validation | None = None,
     ) -> Generation:
         """Queue a generation and return at once.
 
@@ -327,6 +331,7 @@ class Engine:
                 it is exact, and the last event says so.
             require_exits: Refuse the request where no exit heads are installed or `compute` is not
                 `aggressive`, and fail it where rows flap between leaving and staying.
+            validation: What is looked for in the answer; where it is likely wrong it is decoded again.
         """
 
     def pin(self, ids: Sequence[int], *, tenant: bytes | None = None, compute: str = "exact") -> Pin:
@@ -490,6 +495,113 @@ class Correction:
         """What it is; empty where a guess is taken back."""
 
 @final
+class RingHead:
+    """A re-scoring head that was read and checked."""
+
+    def __new__(cls, data: bytes) -> RingHead:
+        """Read a safetensors file of at most 384 KiB. Raises `CoreError` for anything else."""
+
+    @property
+    def width(self) -> int:
+        """Values of the model's state that it reads."""
+
+    @property
+    def weights(self) -> int:
+        """Numbers in it."""
+
+    @property
+    def threshold(self) -> float:
+        """The score from which on a token is marked."""
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What its file says of it; `model_sha256` is always there."""
+
+@final
+class Validation:
+    """What is looked for in answers."""
+
+    def __new__(
+        cls,
+        *,
+        reach_tokens: int,
+        rules: Sequence[tuple[str, str, str, int]] = ...,
+        numbers: bool = False,
+        repetition: bool = False,
+        head: RingHead | None = None,
+    ) -> Validation:
+        """Look for these.
+
+        Args:
+            reach_tokens: Text is held back until so many more tokens have come.
+            rules: Name, pattern, what must follow it, within so many bytes and a line; linear-time patterns.
+            numbers: Mark numbers that the prompt does not have.
+            repetition: Mark runs of tokens that come three times in a row.
+            head: Scores tokens.
+        """
+
+    def with_head(self, *, reach_tokens: int, head: RingHead | None = None) -> Validation:
+        """The same with another reach, and another head if one is given."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it looks for nothing."""
+
+@final
+class RingTeacher:
+    """A model that reads answers with known faults, and the samples made of them."""
+
+    @staticmethod
+    def load(path: str | PathLike[str], *, window_tokens: int, threads: int | None = None) -> RingTeacher:
+        """Load a model for sources and answers of up to `window_tokens` together."""
+
+    @property
+    def model_sha256(self) -> str:
+        """SHA-256 of the model file, in hexadecimal digits."""
+
+    def read(self, group: str, source: str, answer: str, wrong: Sequence[tuple[int, int]]) -> int:
+        """Read an answer about a source and add its tokens to a group.
+
+        Args:
+            group: Name of the group.
+            source: Text before the answer.
+            answer: The answer.
+            wrong: Where it is wrong, from and to byte of its UTF-8.
+
+        Returns:
+            Tokens added; 0 where the two do not fit the window.
+        """
+
+    def count(self, group: str) -> tuple[int, int]:
+        """Tokens of a group, and how many of them are wrong."""
+
+    def fit(
+        self,
+        group: str,
+        held: str,
+        *,
+        hidden: int,
+        epochs: int,
+        false_alarms: float,
+        int8: bool = False,
+        metadata: Mapping[str, str] = ...,
+    ) -> bytes:
+        """Fit a head to a group; its file.
+
+        Args:
+            group: What it learns from.
+            held: Where its threshold is set.
+            hidden: Hidden units.
+            epochs: Passes over the tokens.
+            false_alarms: Share of the right tokens of `held` that may be marked.
+            int8: Write the large tensors in int8.
+            metadata: For the file.
+        """
+
+    def judge(self, group: str, head: RingHead) -> tuple[float, float, float, float] | None:
+        """Areas under the curves of the head and of -ln p; shares of wrong and right tokens marked."""
+
+@final
 class Finished:
     """The end of an answer that did not fail."""
 
@@ -568,6 +680,9 @@ class Finished:
     @property
     def row_layer_skips(self) -> int:
         """Layers left out, summed over tokens."""
+    @property
+    def notes(self) -> list[tuple[int, str, str, str]]:
+        """What was marked: index of the first token, by what, its text, what became of it."""
 
 # --- decision graph ---------------------------------------------------------------------------------------
 

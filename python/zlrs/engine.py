@@ -62,6 +62,7 @@ class GenerateOptions(TypedDict, total=False):
             that and what becomes of them too (`provisional`). The answer is the same (`plain`).
         compute: `aggressive` leaves out what the loaded exit heads allow (`exact`).
         require_exits: Fail where rows cannot leave early, or flap between leaving and staying (False).
+        validation: What is looked for in the answer, and decoded again where it is likely wrong (nothing).
     """
 
     max_tokens: int
@@ -79,6 +80,7 @@ class GenerateOptions(TypedDict, total=False):
     stream_mode: Literal["plain", "verified", "provisional"]
     compute: Compute
     require_exits: bool
+    validation: _core.Validation | None
 
 
 class Engine:

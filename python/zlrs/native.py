@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
 
+    from zlrs._core import Validation
+
 
 class NativeGeneration(Protocol):
     """One running or queued answer; dropping it cancels it."""
@@ -114,6 +116,7 @@ class NativeEngine(Protocol):
         stream_mode: str = "plain",
         compute: str = "exact",
         require_exits: bool = False,
+        validation: Validation | None = None,
     ) -> NativeGeneration:
         """Queue a prompt; returns at once."""
 
@@ -189,3 +192,4 @@ class NativeFinished(Protocol):
     compute: str
     sparse_skips: int
     row_layer_skips: int
+    notes: Sequence[tuple[int, str, str, str]]

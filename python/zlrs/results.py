@@ -102,6 +102,24 @@ class Timings:
 
 
 @dataclass(frozen=True)
+class Note:
+    """What the validation ring marked in an answer.
+
+    Attributes:
+        index: Of the first token.
+        by: `numbers`, `repetition`, `head`, or the rule's name.
+        text: What was marked.
+        outcome: `redone` (decoded again from there), `in_source` (it stands there), `nothing_to_copy`,
+            `beyond_ring` (it was sent already), `left` (it was decoded again as often as allowed).
+    """
+
+    index: int
+    by: str
+    text: str
+    outcome: str
+
+
+@dataclass(frozen=True)
 class Completion:
     """A finished answer.
 
@@ -115,6 +133,7 @@ class Completion:
         seed: The one that was used; drawn where none was given. The same seed gives the same text.
         timings: Milliseconds by part.
         compute: How it was computed; `exact` also where nothing is installed that `aggressive` leaves out.
+        notes: What the validation ring marked, where it was asked to.
     """
 
     text: str
@@ -125,6 +144,7 @@ class Completion:
     seed: int
     timings: Timings
     compute: Compute = "exact"
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,6 +157,7 @@ class Finish:
     seed: int
     timings: Timings
     compute: Compute = "exact"
+    notes: tuple[Note, ...] = ()
 
     def with_deltas(self, deltas: Iterable[Delta]) -> Completion:
         """Join the pieces to the whole."""
@@ -150,6 +171,7 @@ class Finish:
             seed=self.seed,
             timings=self.timings,
             compute=self.compute,
+            notes=self.notes,
         )
 
 
@@ -181,6 +203,7 @@ def event_from_native(event: object) -> Delta | Finish:
                 end.io_ms,
             ),
             compute=cast("Compute", end.compute),
+            notes=tuple(Note(*note) for note in end.notes),
         )
     if hasattr(event, "provisional"):
         shown = cast("NativeToken", event)

@@ -94,9 +94,11 @@ async def hold_equal(count: int, tokens: int) -> None:
         async with aiohttp.ClientSession(base_url=served.url) as http:
             client = Client(http)
             asked = asks(count, tokens)
+            # The first time guesses come from the question alone, later from the answer known by then.
+            cold = await asyncio.gather(*(client.provisional(PATHS[0], ask) for ask in asked))
             expected = await asyncio.gather(*(client.whole(ask) for ask in asked))
-            for path in PATHS:
-                got = await asyncio.gather(*(client.provisional(path, ask) for ask in asked))
+            warm = await asyncio.gather(*(client.provisional(PATHS[1], ask) for ask in asked))
+            for path, got in zip(PATHS, (cold, warm), strict=True):
                 for index, (pair, whole) in enumerate(zip(got, expected, strict=True)):
                     assert pair == (whole, whole), f"{path}, prompt {index}"
             assert 0 < client.corrections < client.guesses

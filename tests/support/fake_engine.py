@@ -18,6 +18,8 @@ from zlrs._core import CoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from zlrs._core import Validation
+
 ROLE_IDS = {"system": 0x110001, "user": 0x110002, "assistant": 0x110003}
 END_OF_TURN = 0x110004
 VOCABULARY = 0x110005
@@ -76,6 +78,7 @@ class Finished:
     compute: str = "exact"
     sparse_skips: int = 0
     row_layer_skips: int = 0
+    notes: Sequence[tuple[int, str, str, str]] = ()
 
 
 Event: TypeAlias = "Delta | Token | Correction | Finished"
@@ -115,6 +118,7 @@ class Script:
         template_error: Raise this when rendering.
         cached_tokens: Prompt tokens it claims not to compute.
         told: Events about single tokens before these token numbers, where they are asked for.
+        notes: What it claims to have marked, where validation is asked for.
         hold_begin: Work begins, so that `cached_tokens` are known, only after `go`.
     """
 
@@ -127,6 +131,7 @@ class Script:
     cached_tokens: int = 0
     hold_begin: bool = False
     told: Mapping[int, Sequence[Token | Correction]] = field(default_factory=dict)
+    notes: Sequence[tuple[int, str, str, str]] = ()
     go: threading.Event = field(default_factory=threading.Event)
     held: threading.Event = field(default_factory=threading.Event)
 
@@ -272,13 +277,14 @@ class FakeEngine:
         stream_mode: str = "plain",
         compute: str = "exact",
         require_exits: bool = False,
+        validation: Validation | None = None,
     ) -> FakeGeneration:
         options: dict[str, object] = {
             "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k,
             "min_p": min_p, "repetition_penalty": repetition_penalty, "seed": seed, "stop": tuple(stop),
             "logit_bias": logit_bias, "deadline_ms": deadline_ms, "priority": priority, "tenant": tenant,
             "stream_mode": stream_mode,
-            "compute": compute, "require_exits": require_exits,
+            "compute": compute, "require_exits": require_exits, "validation": validation,
         }  # fmt: skip
         self.submitted.append(options)
         if self.script.refuse is not None:
@@ -403,6 +409,7 @@ class FakeEngine:
                 cached_tokens=script.cached_tokens,
                 compute=str(generation.options["compute"]) if self.can_skip else "exact",
                 sparse_skips=SKIPS if self.can_skip and generation.options["compute"] == "aggressive" else 0,
+                notes=script.notes if generation.options["validation"] is not None else (),
             )
         )
 

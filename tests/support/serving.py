@@ -11,7 +11,7 @@ import aiohttp
 from aiohttp import web
 
 from support.fake_engine import FakeEngine, Script
-from zlrs.config import Config, GraphSettings, HeaderSettings, ServerSettings, SessionSettings
+from zlrs.config import Config, GraphSettings, HeaderSettings, RingSettings, ServerSettings, SessionSettings
 from zlrs.engine import Engine
 from zlrs.server.access import Keys
 from zlrs.server.app import create_app
@@ -53,6 +53,7 @@ async def serving(
     loaded: bool = True,
     graph: GraphFront | None = None,
     session: SessionSettings | None = None,
+    ring: RingSettings | None = None,
     clock: Callable[[], float] = time.monotonic,
     core: FakeEngine | None = None,
     head_seconds: float = HEAD_SECONDS,
@@ -65,6 +66,7 @@ async def serving(
         headers=headers or HeaderSettings(),
         graph=GraphSettings(),
         session=session or SessionSettings(),
+        ring=ring or RingSettings(),
     )
     context = ServerContext(config, Keys(keys), monotonic=clock, graph=graph)
     open_state_files(context)

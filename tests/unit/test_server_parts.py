@@ -214,7 +214,6 @@ def test_a_value_outside_the_table_is_refused_by_name(name: str, value: str) -> 
     ("name", "value"),
     [
         ("X-ZLRS-Stream-Mode", "semantic"),
-        ("X-ZLRS-Validation-Head", "h1"),
     ],
 )  # fmt: skip
 def test_what_this_version_lacks_is_refused_and_not_ignored(name: str, value: str) -> None:

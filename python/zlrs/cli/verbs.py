@@ -46,6 +46,7 @@ OWN = (
     ),
     Verb("drafts", "find the parts a model can guess its own tokens without", _own("zlrs.cli.drafts")),
     Verb("exits", "train and show heads that let rows leave early", _own("zlrs.cli.exits")),
+    Verb("ring", "fit and show heads that mark wrong tokens", _own("zlrs.cli.ring")),
     Verb("systems", "print what zlrs consists of and what is real today", _own("zlrs.cli.systems")),
     Verb("config", "check and show the configuration", _own("zlrs.cli.config")),
     Verb("graph", "look at, check and clear a decision graph", _own("zlrs.cli.graph")),

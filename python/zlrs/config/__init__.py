@@ -14,6 +14,7 @@ from zlrs.config.proxy import (
     RuleSettings,
     UpstreamSettings,
 )
+from zlrs.config.ring import RingRuleSettings, RingSettings
 from zlrs.config.schema import schema
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "PriceSettings",
     "ProxySettings",
     "RewriteSettings",
+    "RingRuleSettings",
+    "RingSettings",
     "RuleSettings",
     "ServerSettings",
     "SessionSettings",

@@ -19,6 +19,7 @@ from zlrs.config.proxy import (
     RuleSettings,
     UpstreamSettings,
 )
+from zlrs.config.ring import RingSettings
 from zlrs.config.section import BODY_LIMIT_BYTES, Port, Seconds, Section
 
 
@@ -244,6 +245,7 @@ class Config(Section, frozen=True):
     self_drafting: SelfDraftingSettings = SelfDraftingSettings()
     server: ServerSettings = ServerSettings()
     session: SessionSettings = SessionSettings()
+    ring: RingSettings = RingSettings()
     headers: HeaderSettings = HeaderSettings()
     graph: GraphSettings = GraphSettings()
     proxy: ProxySettings = ProxySettings()

@@ -19,12 +19,14 @@ from zlrs.server.log import log
 from zlrs.server.misfires import Rerun
 from zlrs.server.sse import EventResponse, pieces
 from zlrs.server.turns import open_turn
+from zlrs.server.validation import validation_of
 from zlrs.streams import AsyncStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zlrs import wire
+    from zlrs._core import Validation
     from zlrs.engine import Engine, GenerateOptions
     from zlrs.results import Completion, Correction, Finish, Token
     from zlrs.server.ask import Ask
@@ -86,6 +88,7 @@ class Walk:
     extra: dict[str, str]
     turn: Turn | None = None
     variant: Variant | None = None
+    validation: Validation | None = None
     io_seconds: list[float] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
 
@@ -182,13 +185,21 @@ async def answer(
     context = request.app[CONTEXT]
     if dialect.ask.ignored:
         context.metrics.ignored.add(protocol=dialect.protocol)
+    validation = await validation_of(context, asked, context.tenants.of(request))
+    if validation is not None:
+        asked = replace(asked, validated=True)
     turn = await open_turn(context, asked, dialect.ask, context.tenants.of(request))
     if turn is not None:
-        return await _in_session(Walk(request, context, dialect, asked, started, {}, turn), turn)
-    walk = Walk(request, context, dialect, asked, started, {})
+        walk = Walk(request, context, dialect, asked, started, {}, turn, validation=validation)
+        return await _in_session(walk, turn)
+    walk = Walk(request, context, dialect, asked, started, {}, validation=validation)
     variant = context.variants.choose(asked.load_mode, dialect.ask.options.get("temperature", 0.0))
     if variant is not None:
         return await _masked(walk, variant)
+    if validation is not None:
+        if asked.cache_only:
+            raise cache_only_miss("answers that are validated are not in the decision graph")
+        return await generate(walk, None)
     if context.graph is None:
         if asked.cache_only:
             raise cache_only_miss("the decision graph is off")
@@ -315,6 +326,7 @@ async def begin(walk: Walk, ask: Ask, tenant: bytes) -> tuple[AsyncStream, bool]
         walk.prompt_ids.extend(ids)
         options, clamped = _with_limits(context, walk.facts, ask.options, len(ids))
         options["tenant"] = tenant
+        options["validation"] = walk.validation
         if ask.stream:
             options["stream_mode"] = walk.asked.stream_mode
         options["compute"] = walk.asked.engine_compute
@@ -398,7 +410,8 @@ def count(walk: Walk, finish: Finish) -> None:
 def offer_rerun(walk: Walk, stream: AsyncStream) -> None:
     """Let the full model look at a masked answer some time, if it is drawn."""
     variant = walk.variant
-    if variant is None:
+    # What was corrected is not what the masked model says.
+    if variant is None or walk.validation is not None:
         return
     completion = stream.completion
     options: GenerateOptions = {**walk.dialect.ask.options, "tenant": walk.context.tenants.of(walk.request)}

@@ -16,6 +16,7 @@ from zlrs.server import (
     models,
     preheat,
     session_routes,
+    validation_routes,
     verify_route,
 )
 from zlrs.server.connections import Connection
@@ -56,6 +57,10 @@ def create_app(context: ServerContext) -> web.Application:
     app.router.add_post(
         "/v1/sessions/{session}/draft", session_routes.handle_draft, expect_handler=expect_continue
     )
+    heads = app.router.add_resource("/v1/validation-heads")
+    heads.add_route("GET", validation_routes.handle_list)
+    heads.add_route("POST", validation_routes.handle_upload, expect_handler=expect_continue)
+    app.router.add_delete("/v1/validation-heads/{head}", validation_routes.handle_delete)
     app.router.add_get("/v1/models", models.handle_list)
     app.router.add_get("/v1/models/{model:.+}", models.handle_one)
     app.router.add_get("/", health.handle_root)

@@ -18,6 +18,8 @@ from zlrs.server.fill import Fills
 from zlrs.server.metrics import Metrics
 from zlrs.server.misfires import Reruns
 from zlrs.server.sessions import Sessions
+from zlrs.server.validation import configured
+from zlrs.server.validation_heads import ValidationHeads
 from zlrs.server.variants import Variants
 
 if TYPE_CHECKING:
@@ -84,6 +86,8 @@ class ServerContext:
         self.hosts = HostNames(server.host, server.allowed_hosts)
         self.admission = Admission(server.queue_limit, self.monotonic)
         self.sessions = Sessions(self.config.session, self.monotonic, lambda: self.facts.kv_tokens)
+        self.validation = configured(self.config.ring)
+        self.validation_heads = ValidationHeads(self.monotonic)
         # Counting takes no place from answers, and has as many of its own.
         self.reruns = Reruns(self.config.zero_layer.sample, self.metrics)
         self.counting = Admission(server.queue_limit, self.monotonic)

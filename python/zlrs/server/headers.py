@@ -89,7 +89,13 @@ RULES = (
     ),
     Rule("X-ZLRS-Ring", ("X-Anthropic-Stream-Buffer",), "5 … 256 (tokens)", _ring, "64"),
     Rule("X-ZLRS-Validation", ("X-Anthropic-Validation",), "on, off", _one_of("on", "off"), "on"),
-    Rule("X-ZLRS-Validation-Head", ("X-Anthropic-Validation-Head",), "id of an uploaded head", bool, ""),
+    Rule(
+        "X-ZLRS-Validation-Head",
+        ("X-Anthropic-Validation-Head",),
+        "id of an uploaded head, or its base64",
+        bool,
+        "",
+    ),
     Rule(
         "X-ZLRS-Session",
         ("X-Anthropic-Session",),
@@ -124,7 +130,6 @@ RULES = (
 )
 
 NOT_BUILT: Mapping[str, Callable[[str], bool]] = {
-    "X-ZLRS-Validation-Head": bool,
     "X-ZLRS-Stream-Mode": _one_of("semantic"),
 }
 """Headers whose effect a client relies on, and which values this version lacks.
@@ -157,6 +162,7 @@ class RequestHeaders:
         degraded: Historical headers whose value is unknown; they count as absent.
         include: `Accept: …; include-headers=true`: the body repeats the response headers.
         masked: A load with a mask answers, as the compute mode allows.
+        validated: The answer is looked at, and may be corrected.
     """
 
     values: Mapping[str, str]
@@ -165,6 +171,7 @@ class RequestHeaders:
     degraded: tuple[str, ...] = field(default=())
     include: bool = False
     masked: bool = False
+    validated: bool = False
 
     @property
     def diagnostic(self) -> bool:
@@ -201,7 +208,22 @@ class RequestHeaders:
         """What a stream tells of single tokens; without the validation ring there are no guesses."""
         if self.values["X-ZLRS-Stream-Mode"] != "provisional":
             return "plain"
-        return "provisional" if self.values["X-ZLRS-Validation"] == "on" else "verified"
+        return "provisional" if self.validation else "verified"
+
+    @property
+    def ring_tokens(self) -> int:
+        """How far back an update may reach."""
+        return int(self.values["X-ZLRS-Ring"])
+
+    @property
+    def validation(self) -> bool:
+        """Whether the validation ring is on."""
+        return self.values["X-ZLRS-Validation"] == "on"
+
+    @property
+    def validation_head(self) -> str:
+        """Id of an uploaded head, or the head itself; empty without one."""
+        return self.values["X-ZLRS-Validation-Head"]
 
     @property
     def load_mode(self) -> str:
@@ -251,6 +273,8 @@ class RequestHeaders:
             notes.append("unavailable=kv-policy")
         if self.degraded:
             notes.append("ignored=" + ",".join(_short(name) for name in self.degraded))
+        if self.validated:
+            notes.append("validated")
         mode: str = self.engine_compute if can_skip else "exact"
         if self.masked or self.values["X-ZLRS-Compute"] == "legacy":
             mode = self.values["X-ZLRS-Compute"]

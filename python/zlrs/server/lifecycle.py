@@ -25,6 +25,7 @@ from zlrs.server.preheat import warm_up
 from zlrs.server.receipts import ModelFacts
 from zlrs.server.sessions import Life
 from zlrs.server.state_files import StateFiles
+from zlrs.server.validation import load_head
 from zlrs.server.variants import load_variants, trace_layers
 
 if TYPE_CHECKING:
@@ -166,6 +167,8 @@ async def _load(
             context.graph = GraphFront(graph, f"zlrs:{facts.identity}", context.wall, report)
             if (state := graph.state()) != "ready":
                 log("graph_out_of_service", state=state)
+        if context.config.ring.head is not None:
+            await load_head(context, context.config.ring.head, facts.file_sha256)
         await warm_up(engine, context.config.server.warmup)
     except BaseException:
         context.state = State.FAILED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -212,6 +212,8 @@ def end_facts(
     }
     if facts.mask_sum:
         known["zero_layer"] = {"saved_share": round(facts.saved_share, 6)}
+    if request.validated:
+        known["validation"] = [asdict(note) for note in finish.notes]
     if request.diagnostic:
         known["latency"] = latency(finish.timings, server_io_ms)
         known["first_token_ms"] = round(finish.timings.first_token_ms, 1)

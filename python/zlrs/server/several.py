@@ -16,6 +16,7 @@ from zlrs.server.context import CONTEXT, REQUEST_ID
 from zlrs.server.errors import as_refusal, encode, invalid
 from zlrs.server.log import log
 from zlrs.server.sse import EventResponse, pieces
+from zlrs.server.validation import validation_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,8 +93,10 @@ async def answer_several(
         )
     if asked.cache_only:
         raise cache_only_miss("several answers at once are never in the decision graph")
-    walk = Walk(request, context, dialect, asked, started, {})
     tenant = context.tenants.of(request)
+    validation = await validation_of(context, asked, tenant)
+    asked = replace(asked, validated=validation is not None)
+    walk = Walk(request, context, dialect, asked, started, {}, validation=validation)
     async with AsyncExitStack() as stack:
         streams, clamped = [], []
         # All are queued before any is read: they share the beginnings of their prompts and the steps.

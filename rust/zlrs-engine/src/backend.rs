@@ -1,6 +1,6 @@
 //! What a device must be able to do.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use zlrs_kernels::{KernelError, Pool};
 use zlrs_model::decoder::Decoder;
@@ -132,6 +132,17 @@ pub trait Backend: Send {
     fn write_block(&mut self, block: u32, bytes: &[u8]) -> Result<(), BackendError> {
         let _ = (block, bytes);
         Err(BackendError::Plan { what: "this backend takes no state in".to_owned() })
+    }
+
+    /// Values of the model's last state, where [`Backend::keep_states`] can give it.
+    fn state_width(&self) -> Option<usize> {
+        None
+    }
+
+    /// From now on every step also leaves the model's last state, normed, of each row that wants logits in `states`,
+    /// `[logits_rows][state_width]`; or no step does. Ignored where there is no [`Backend::state_width`].
+    fn keep_states(&mut self, states: Option<Arc<Mutex<Vec<f32>>>>) {
+        let _ = states;
     }
 
     /// The threads that compute steps, idle between them; `None` where there are none to share. Replaced by

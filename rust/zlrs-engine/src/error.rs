@@ -52,6 +52,12 @@ pub enum EngineError {
     /// A sampling parameter is wrong, or the model's logits are not finite.
     #[error(transparent)]
     Sampling(#[from] SamplingError),
+    /// The re-scoring head does not fit the model or the device.
+    #[error("the validation head cannot be used: {what}")]
+    Head {
+        /// Why not.
+        what: String,
+    },
     /// A stop sequence is wrong.
     #[error(transparent)]
     Stop(#[from] StopError),
@@ -229,6 +235,7 @@ impl EngineError {
             | Self::Device { .. }
             | Self::Arena(ArenaError::TooSmall { .. }) => "configuration_error",
             Self::Stop(_)
+            | Self::Head { .. }
             | Self::EmptyPrompt
             | Self::NoTokens
             | Self::UnknownToken { .. }

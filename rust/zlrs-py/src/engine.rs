@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -20,6 +20,7 @@ use crate::governor::{GovernorDecision, kv_choice};
 use crate::mask::{PyMask, hex};
 use crate::meter::{Parts, parts_of};
 use crate::neurons::PyNeurons;
+use crate::ring::PyValidation;
 use crate::session::{PyPin, RestoredState, key_of, tenant_of};
 
 /// Calls of a progress function are at least this far apart, the last one excepted.
@@ -204,7 +205,7 @@ impl PyEngine {
     #[pyo3(signature = (
         ids, *, max_tokens, temperature=0.0, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, seed=None,
         stop=Vec::new(), logit_bias=None, deadline_ms=None, priority="interactive", tenant=None,
-        stream_mode="plain", compute="exact", require_exits=false
+        stream_mode="plain", compute="exact", require_exits=false, validation=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the parameters of a request, by name only")]
     fn submit(
@@ -226,6 +227,7 @@ impl PyEngine {
         stream_mode: &str,
         compute: &str,
         require_exits: bool,
+        validation: Option<&PyValidation>,
     ) -> PyResult<PyGeneration> {
         let refuse = |message: String| core_error(py, "invalid_request_error", &message);
         let priority = match priority {
@@ -256,6 +258,7 @@ impl PyEngine {
             token_events,
             compute: compute_of(py, compute)?,
             require_exits,
+            validation: validation.map(|validation| Arc::clone(&validation.validation)),
         };
         detached(py, || self.engine.submit(request)).map(PyGeneration::new)
     }

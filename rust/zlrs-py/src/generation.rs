@@ -155,6 +155,8 @@ pub struct Finished {
     compute: &'static str,
     sparse_skips: usize,
     row_layer_skips: usize,
+    /// Index, by what, text, outcome of every mark.
+    notes: Vec<(usize, String, String, &'static str)>,
 }
 
 impl Finished {
@@ -180,6 +182,11 @@ impl Finished {
             compute: finished.compute.name(),
             sparse_skips: finished.skipped.tokens,
             row_layer_skips: finished.skipped.row_layers,
+            notes: finished
+                .notes
+                .into_iter()
+                .map(|note| (note.index, note.by, note.text, note.outcome.name()))
+                .collect(),
         }
     }
 }

@@ -19,6 +19,7 @@ mod neurons;
 mod patterns;
 mod perplexity;
 mod plain;
+mod ring;
 mod session;
 mod text;
 mod tokenizer;
@@ -63,6 +64,8 @@ mod _core {
     use super::perplexity::perplexity;
     #[pymodule_export]
     use super::plain::answer_plain;
+    #[pymodule_export]
+    use super::ring::{PyRingHead, PyRingTeacher, PyValidation};
     #[pymodule_export]
     use super::session::{PyPin, RestoredState};
     #[pymodule_export]

@@ -11,7 +11,7 @@ mod observe;
 mod resume;
 mod rows;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zlrs_kernels::{Isa, KernelError, KvLayout, Pool, RopeTable, matmul, rms_norm, scale, softcap};
 use zlrs_model::ModelError;
@@ -50,6 +50,8 @@ pub struct CpuBackend {
     neurons: Option<Vec<f32>>,
     /// Sees what every part adds; none in an engine that serves.
     observer: Option<Box<dyn Observer>>,
+    /// Where the last states of a step are left for heads that read them.
+    states: Option<Arc<Mutex<Vec<f32>>>>,
 }
 
 /// Where kernels run.
@@ -112,6 +114,7 @@ impl CpuBackend {
             neurons,
             exits,
             observer: None,
+            states: None,
         })
     }
 
@@ -206,6 +209,11 @@ impl CpuBackend {
             }
             place += usize::from(stays && (row.wants_logits || holds_others));
         }
+        if let Some(states) = &self.states {
+            let mut states = states.lock().unwrap_or_else(PoisonError::into_inner);
+            states.clear();
+            states.extend_from_slice(&self.buffers.branch[..wanted * width]);
+        }
         let drafts = self.draft.is_some() && plan.layers == Layers::Draft;
         self.logits_of(wanted, drafts)
     }
@@ -286,6 +294,14 @@ impl Backend for CpuBackend {
 
     fn write_block(&mut self, block: u32, bytes: &[u8]) -> Result<(), BackendError> {
         Ok(self.memory.write(block, bytes)?)
+    }
+
+    fn state_width(&self) -> Option<usize> {
+        Some(self.decoder.width)
+    }
+
+    fn keep_states(&mut self, states: Option<Arc<Mutex<Vec<f32>>>>) {
+        self.states = states;
     }
 
     fn pool(&self) -> Option<Arc<Pool>> {

@@ -185,6 +185,13 @@ impl Sequence {
         self.table.truncate(self.blocks.len());
     }
 
+    /// Cuts the sequence to its first `tokens` tokens, at least one, and leaves the last of them to be computed again,
+    /// so that a step says anew what follows it.
+    pub fn rewind(&mut self, tokens: usize) {
+        self.truncate(tokens.max(1));
+        self.stored = self.stored.min(self.tokens.len().saturating_sub(1));
+    }
+
     /// A second sequence with the same tokens and the same blocks; whichever writes first copies.
     #[must_use]
     pub fn fork(&self) -> Self {

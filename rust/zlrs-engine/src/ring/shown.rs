@@ -88,6 +88,13 @@ impl Shown {
         self.index += 1;
     }
 
+    /// The certain tokens from `index` on, with their texts, may change after all.
+    pub fn reopen(&mut self, index: usize, tokens: Vec<(u32, String)>) {
+        self.index = index;
+        // Guesses behind them are still there.
+        tokens.into_iter().rev().for_each(|token| self.open.push_front(token));
+    }
+
     /// No token follows; `rest` is text that was held back until now.
     pub fn end(&mut self, rest: &str, mut tell: impl FnMut(TokenEvent)) {
         self.withdraw(0, &mut tell);

@@ -95,6 +95,11 @@ impl Sampler {
         }
     }
 
+    /// Forgets what was observed.
+    pub fn forget(&mut self) {
+        self.seen.fill(0);
+    }
+
     /// The token at `position` of the sequence, given the logits the model computed for it. O(vocabulary), and
     /// O(k log k) more for the k tokens that top-k or top-p keep.
     ///

@@ -132,7 +132,7 @@ impl Worker {
             return;
         }
         let ring = Arc::clone(&job.ring);
-        match Running::new(job, self.backend.shape().vocabulary, &self.arena) {
+        match Running::new(job, &*self.vocabulary, self.backend.shape().vocabulary, &self.arena) {
             Ok(mut running) => {
                 let begun = self.clock.now();
                 self.reuse(&mut running);

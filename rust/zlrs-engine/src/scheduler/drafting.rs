@@ -14,6 +14,8 @@ use crate::prefix::Tenant;
 const ALWAYS_GUESSES: usize = 7;
 /// Most tokens a drafter reads before one step, so that nobody waits for a long prompt to be read.
 const READ_TOKENS: usize = 4096;
+/// Tokens of a prompt that are remembered with its answer: the same question again is known by its end.
+const PROMPT_TOKENS: usize = 32;
 /// Answers shorter than this are not worth a drafter.
 const LEAST_TOKENS: usize = 4;
 
@@ -56,6 +58,12 @@ impl Guessing {
         !self.ids.is_empty()
     }
 
+    /// The sequence has gone back: what was read of it is read again.
+    pub fn restart(&mut self) {
+        self.drafter = None;
+        self.read = 0;
+    }
+
     fn offer(&self) -> Offer {
         Offer { guesses: self.ids.len(), agreeing: self.agreeing, acceptance: self.acceptance }
     }
@@ -91,7 +99,7 @@ impl Worker {
                 places.push(index);
             }
         }
-        let answering = self.running.iter().filter(|running| running.is_answering()).count();
+        let answering = self.running.iter().filter(|running| running.is_next()).count();
         let pending: usize = self.running.iter().map(|running| running.sequence.pending().len()).sum();
         let rows = answering + (pending - answering).min(CHUNK_ROWS_BESIDE_DECODING);
         let mut lengths = Vec::new();
@@ -105,7 +113,6 @@ impl Worker {
             let ids = std::mem::take(&mut guessing.ids);
             self.running[index].sequence.guess(&ids[..length]);
             self.running[index].guessing().0.ids = ids;
-            self.running[index].show_guesses(&*self.vocabulary);
         }
         let guesses: usize = self.running.iter().map(|running| running.sequence.guesses().len()).sum();
         self.guess_shallow(rows + guesses)
@@ -148,14 +155,14 @@ impl Worker {
     /// Remembers an answer for the next ones of its tenant.
     pub(super) fn learn_answer(&mut self, running: &Running) {
         if self.drafting.mode != Drafting::Off {
-            self.drafting.source.learn(running.tenant(), running.answer());
+            self.drafting.source.learn(running.tenant(), running.exchange(PROMPT_TOKENS));
         }
     }
 }
 
 /// Whether somebody waits for tokens that can be guessed.
 pub(super) fn is_worth_guessing(running: &Running) -> bool {
-    running.is_answering() && running.tokens_allowed() >= LEAST_TOKENS && room(running) > 0
+    running.is_next() && !running.is_bound() && running.tokens_allowed() >= LEAST_TOKENS && room(running) > 0
 }
 
 /// Most guesses that can still become tokens: the step itself brings one.

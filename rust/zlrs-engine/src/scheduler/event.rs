@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ring::TokenEvent;
+use crate::ring::{Note, TokenEvent};
 use crate::{Compute, EngineError, Skipped};
 
 /// Why a generation ended.
@@ -91,6 +91,8 @@ pub struct Finished {
     pub compute: Compute,
     /// What was left out.
     pub skipped: Skipped,
+    /// What was marked in the answer, and what became of it.
+    pub notes: Vec<Note>,
 }
 
 /// One event. Exactly one [`Event::Finished`] or [`Event::Failed`] ends every generation.

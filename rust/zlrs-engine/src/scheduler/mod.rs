@@ -4,6 +4,8 @@
 //! [`Engine`](crate::Engine) for those.
 
 mod admission;
+mod answering;
+mod checked;
 mod choosing;
 mod chore;
 mod drafting;
@@ -93,6 +95,7 @@ pub struct Scheduler {
     arena: Arena,
     prefixes: Arc<Mutex<PrefixCache>>,
     shape: Shape,
+    state_width: Option<usize>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Whether aggressive requests leave anything out.
     can_skip: bool,
@@ -128,6 +131,7 @@ impl Scheduler {
             }
         }
         let (shape, can_skip, can_leave) = (backend.shape(), backend.can_skip(), backend.can_leave());
+        let state_width = backend.state_width();
         let arena = Arena::new(shape.block_bytes, shape.blocks * shape.block_bytes)?;
         let queue = Arc::new(Queue::new(queue_limit));
         let counters = Arc::new(Counters::default());
@@ -151,6 +155,7 @@ impl Scheduler {
             plan: Plan::default(),
             rows: Vec::new(),
             needs_recovery: false,
+            states: Arc::default(),
         };
         let thread = std::thread::Builder::new()
             .name("zlrs-engine".to_owned())
@@ -163,6 +168,7 @@ impl Scheduler {
             arena,
             prefixes,
             shape,
+            state_width,
             thread: Mutex::new(Some(thread)),
             can_skip,
             can_leave,
@@ -183,7 +189,7 @@ impl Scheduler {
             return Err(EngineError::NoExits { compute: request.compute.name(), installed: self.can_leave });
         }
         request.compute = self.effective(request.compute);
-        let budget = request.check(self.shape)?;
+        let budget = request.check(self.shape, self.state_width)?;
         let ring = Arc::new(Ring::new()?);
         let input_tokens = request.ids.len();
         let generation = Generation::new(Arc::clone(&ring), input_tokens, self.owner_process);

@@ -1,11 +1,12 @@
 //! What a caller asks for, and the limits it must keep.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Shape;
 use crate::kv::BLOCK_TOKENS;
 use crate::prefix::{PartitionKey, Tenant};
-use crate::ring::TokenEvents;
+use crate::ring::{TokenEvents, Validation};
 use crate::sampling::Sampling;
 use crate::text::StopMatcher;
 use crate::{Compute, EngineError};
@@ -44,6 +45,8 @@ pub struct Request {
     /// Whether rows must be able to leave early: the request is refused where no exit heads are installed, and fails
     /// where they flap on it, in place of going on without them.
     pub require_exits: bool,
+    /// What is looked for in the answer, and corrected; nothing by default.
+    pub validation: Option<Arc<Validation>>,
 }
 
 /// How many tokens a request may generate and what the last one means.
@@ -64,7 +67,7 @@ impl Request {
     ///
     /// # Errors
     /// The first limit that does not hold.
-    pub(super) fn check(&self, shape: Shape) -> Result<Budget, EngineError> {
+    pub(super) fn check(&self, shape: Shape, state_width: Option<usize>) -> Result<Budget, EngineError> {
         if self.ids.is_empty() {
             return Err(EngineError::EmptyPrompt);
         }
@@ -77,6 +80,19 @@ impl Request {
         }
         self.sampling.validate(vocabulary)?;
         StopMatcher::new(&self.stop)?;
+        if let Some(head) = self.validation.as_ref().and_then(|validation| validation.head.as_ref()) {
+            let (given, wanted) = (head.width(), state_width);
+            let what = match wanted {
+                None => "this device gives no states of the model out".to_owned(),
+                Some(wanted) if wanted != given => {
+                    format!("it reads states of {given} values, the model's have {wanted}")
+                }
+                Some(_) => String::new(),
+            };
+            if !what.is_empty() {
+                return Err(EngineError::Head { what });
+            }
+        }
         let tokens = self.ids.len();
         // One position at least must remain for the answer.
         let maximum = shape.context_tokens.saturating_sub(1);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::checked::Checked;
 use super::drafting::Guessing;
 use super::queue::Job;
 use super::ring::Ring;
@@ -12,7 +13,7 @@ use crate::exit::RowTrace;
 use crate::kv::{Arena, BLOCK_TOKENS, Sequence};
 use crate::plan::Candidate;
 use crate::prefix::{PartitionKey, Prefix, Tenant};
-use crate::ring::{Shown, TokenEvents};
+use crate::ring::{Checker, Shown, TokenEvents};
 use crate::sampling::{Sampler, SamplingError};
 use crate::text::TextStream;
 use crate::vocabulary::Vocabulary;
@@ -42,33 +43,35 @@ pub(super) struct Running {
     /// What was left out.
     pub skipped: Skipped,
     /// What became of the rows of the last step, if any of them could leave.
-    traces: Vec<RowTrace>,
+    pub(super) traces: Vec<RowTrace>,
     /// Tokens stored whose traces are taken over.
-    settled: usize,
-    require_exits: bool,
-    guessing: Guessing,
-    sampler: Sampler,
+    pub(super) settled: usize,
+    pub(super) require_exits: bool,
+    pub(super) guessing: Guessing,
+    pub(super) sampler: Sampler,
     /// What the last step's rows led to: all but the last of them were guessed.
-    chosen: Vec<u32>,
-    failure: Option<SamplingError>,
-    text: TextStream,
-    stops: Vec<String>,
-    input_tokens: usize,
+    pub(super) chosen: Vec<u32>,
+    pub(super) failure: Option<SamplingError>,
+    pub(super) text: TextStream,
+    pub(super) stops: Vec<String>,
+    pub(super) input_tokens: usize,
     /// Prompt tokens that need not be computed; final once work has begun.
-    cached_tokens: usize,
-    output_tokens: usize,
-    budget: super::request::Budget,
+    pub(super) cached_tokens: usize,
+    pub(super) output_tokens: usize,
+    pub(super) budget: super::request::Budget,
     /// Tokens not yet part of a delta, and text.
-    unsent_ids: Vec<u32>,
-    unsent_text: String,
-    token_events: TokenEvents,
+    pub(super) unsent_ids: Vec<u32>,
+    pub(super) unsent_text: String,
+    pub(super) token_events: TokenEvents,
     /// What the reader has seen of guesses.
-    shown: Shown,
-    submitted: Duration,
+    pub(super) shown: Shown,
+    /// What follows the answer and may send it back, where that is asked for.
+    pub(super) checked: Option<Box<Checked>>,
+    pub(super) submitted: Duration,
     /// When work began.
-    started: Option<Duration>,
-    first_token: Option<Duration>,
-    late_at: Option<Duration>,
+    pub(super) started: Option<Duration>,
+    pub(super) first_token: Option<Duration>,
+    pub(super) late_at: Option<Duration>,
     /// How it ended, and the last event. That event is sent when the request's memory is free again, so that
     /// a caller who has it finds the counters settled.
     pub ended: Option<(Ending, Event)>,
@@ -76,11 +79,26 @@ pub(super) struct Running {
 
 impl Running {
     /// Makes the request's buffers.
-    pub fn new(job: Job, vocabulary: usize, arena: &Arena) -> Result<Self, EngineError> {
+    pub fn new(
+        job: Job,
+        vocabulary: &dyn Vocabulary,
+        logits: usize,
+        arena: &Arena,
+    ) -> Result<Self, EngineError> {
         let partition = job.request.partition();
         let Job { request, budget, ring, submitted, arrival } = job;
-        let mut sampler = Sampler::new(request.sampling, vocabulary)?;
+        let mut sampler = Sampler::new(request.sampling, logits)?;
         sampler.observe(&request.ids);
+        let checked = request.validation.map(|validation| {
+            let text: Vec<u8> = request
+                .ids
+                .iter()
+                .filter(|&&id| !vocabulary.is_control(id))
+                .flat_map(|&id| vocabulary.token_bytes(id).iter().copied())
+                .collect();
+            let source = String::from_utf8_lossy(&text).into_owned();
+            Box::new(Checked::new(Checker::new(validation, source)))
+        });
         Ok(Self {
             ring,
             partition,
@@ -108,6 +126,7 @@ impl Running {
             unsent_text: String::new(),
             token_events: request.token_events,
             shown: Shown::default(),
+            checked,
             submitted,
             started: None,
             first_token: None,
@@ -128,7 +147,23 @@ impl Running {
 
     /// Whether the prompt is done and one token is pending.
     pub fn is_answering(&self) -> bool {
-        self.output_tokens > 0 && self.sequence.pending().len() == 1
+        self.output_tokens > 0 && self.is_next()
+    }
+
+    /// Whether one certain token is pending, so that the coming step says what follows: the last of an answer, or of
+    /// a prompt that is known but for it.
+    pub fn is_next(&self) -> bool {
+        self.sequence.pending().len() == 1
+    }
+
+    /// Whether the next token is bound, so that nothing is guessed.
+    pub fn is_bound(&self) -> bool {
+        self.checked.as_ref().is_some_and(|checked| checked.is_bound())
+    }
+
+    /// Whether it wants to see the model's last states.
+    pub fn reads_states(&self) -> bool {
+        self.checked.as_ref().is_some_and(|checked| checked.has_head())
     }
 
     /// Tokens it may still get.
@@ -151,9 +186,14 @@ impl Running {
         &self.sequence.tokens()[..self.input_tokens]
     }
 
-    /// The tokens of the answer so far.
-    pub fn answer(&self) -> &[u32] {
-        &self.sequence.tokens()[self.input_tokens..]
+    /// The tokens of the answer so far, behind the last `tokens` of the prompt; nothing while there is no answer.
+    pub fn exchange(&self, tokens: usize) -> &[u32] {
+        let from = if self.output_tokens == 0 {
+            self.sequence.tokens().len()
+        } else {
+            self.input_tokens.saturating_sub(tokens)
+        };
+        &self.sequence.tokens()[from..]
     }
 
     /// Blocks it still takes to compute what is known of the sequence and the tokens after that.
@@ -206,44 +246,6 @@ impl Running {
         self.sampler.is_sampled()
     }
 
-    /// Chooses a token at each row of `logits`, as long as the guess behind the row is what was chosen;
-    /// [`Running::accept`] comes after.
-    pub fn choose(&mut self, logits: &[f32], row_length: usize) {
-        self.chosen.clear();
-        let first = self.sequence.tokens().len();
-        let rows = logits.len() / row_length.max(1);
-        for (index, row) in logits.chunks_exact(row_length.max(1)).enumerate() {
-            match self.sampler.choose(row, (first + index) as u64) {
-                Ok(token) => {
-                    self.chosen.push(token);
-                    if self.sequence.guesses().get(index) != Some(&token) {
-                        break;
-                    }
-                    self.sampler.observe(&[token]);
-                }
-                Err(error) => {
-                    self.failure = Some(error);
-                    break;
-                }
-            }
-        }
-        if rows > 1 {
-            let right = self.chosen.len().saturating_sub(usize::from(self.failure.is_none()));
-            self.judged = Some((rows - 1, right));
-        }
-    }
-
-    /// The token it would choose at `logits`, so many places behind the certain tokens; changes nothing.
-    pub fn would_choose(&mut self, logits: &[f32], place: usize) -> Option<u32> {
-        let position = (self.sequence.tokens().len() + place) as u64;
-        self.sampler.choose(logits, position).ok()
-    }
-
-    /// Tokens the last step has brought.
-    pub fn chosen(&self) -> usize {
-        self.chosen.len()
-    }
-
     /// A step is going to store tokens.
     pub fn begin_step(&mut self) {
         self.settled = self.sequence.stored();
@@ -256,7 +258,7 @@ impl Running {
     }
 
     /// Takes over what became of the rows that stay: those of wrong guesses never were.
-    fn settle_traces(&mut self) {
+    pub(super) fn settle_traces(&mut self) {
         let kept = self.sequence.stored().saturating_sub(self.settled).min(self.traces.len());
         if kept == 0 {
             return;
@@ -274,146 +276,6 @@ impl Running {
             self.ended = Some((Ending::Failed, Event::Failed(error)));
         }
     }
-
-    /// Takes the chosen tokens, if there are any, and sends what is certain.
-    pub fn accept(&mut self, vocabulary: &dyn Vocabulary, now: Duration) {
-        let guessed = self.sequence.guesses().len();
-        self.sequence.drop_guesses();
-        self.settle_traces();
-        let chosen = std::mem::take(&mut self.chosen);
-        for (index, &token) in chosen.iter().enumerate() {
-            // Flapping may have ended it.
-            if self.ended.is_none() {
-                self.accept_one(token, vocabulary, now);
-            }
-            if self.ended.is_some() {
-                break;
-            }
-            if index < guessed && (index + 1 < chosen.len() || self.failure.is_some()) {
-                // Its row was computed as a guess.
-                self.sequence.advance(1);
-                self.settle_traces();
-            }
-        }
-        if self.ended.is_none() {
-            if let Some(error) = self.failure.take() {
-                self.ended = Some((Ending::Failed, Event::Failed(error.into())));
-            }
-            // Before a failure comes every token there is, so that guesses change nothing a caller sees.
-            if !self.unsent_text.is_empty() || (self.ended.is_some() && !self.unsent_ids.is_empty()) {
-                self.send_delta();
-            }
-        }
-    }
-
-    fn accept_one(&mut self, token: u32, vocabulary: &dyn Vocabulary, now: Duration) {
-        self.first_token.get_or_insert(now);
-        if vocabulary.is_end(token) {
-            self.finish(FinishReason::Stop, now);
-            return;
-        }
-        self.sequence.push(token);
-        self.sampler.observe(&[token]);
-        self.output_tokens += 1;
-        self.unsent_ids.push(token);
-        let before = self.unsent_text.len();
-        let stop = if vocabulary.is_control(token) {
-            None
-        } else {
-            self.text.push(vocabulary.token_bytes(token), &mut self.unsent_text)
-        };
-        if self.token_events != TokenEvents::Off {
-            let text = &self.unsent_text[before..];
-            self.shown.accept(token, text, |event| self.ring.push(Event::Token(event)));
-        }
-        if stop.is_some() {
-            if self.token_events != TokenEvents::Off {
-                self.shown.end("", |event| self.ring.push(Event::Token(event)));
-            }
-            self.end(FinishReason::StopSequence, stop, now);
-        } else if self.output_tokens >= self.budget.tokens {
-            let reason = if self.budget.clipped { FinishReason::Context } else { FinishReason::MaxTokens };
-            self.finish(reason, now);
-        }
-    }
-
-    /// Shows the guesses of the coming step to a reader who wants to see them.
-    pub fn show_guesses(&mut self, vocabulary: &dyn Vocabulary) {
-        let guesses = self.sequence.guesses();
-        if self.token_events != TokenEvents::Provisional || guesses.is_empty() || self.ring.is_crowded() {
-            return;
-        }
-        let mut text = self.text.clone();
-        let mut is_stopped = false;
-        let guesses = guesses.iter().map_while(|&token| {
-            let mut piece = String::new();
-            if !is_stopped && !vocabulary.is_control(token) {
-                is_stopped = text.push(vocabulary.token_bytes(token), &mut piece).is_some();
-            } else if is_stopped {
-                return None;
-            }
-            Some((token, piece))
-        });
-        self.shown.guess(guesses, |event| self.ring.push(Event::Token(event)));
-        self.ring.wake();
-    }
-
-    /// Sends what is certain.
-    fn send_delta(&mut self) {
-        let (text, ids) = (std::mem::take(&mut self.unsent_text), std::mem::take(&mut self.unsent_ids));
-        self.ring.push(Event::Delta { text, ids });
-    }
-
-    /// Ends the request with all text it has: what was held back may complete a stop sequence after all.
-    pub fn finish(&mut self, reason: FinishReason, now: Duration) {
-        let before = self.unsent_text.len();
-        let stop = self.text.finish(&mut self.unsent_text);
-        if self.token_events != TokenEvents::Off {
-            let rest = &self.unsent_text[before..];
-            self.shown.end(rest, |event| self.ring.push(Event::Token(event)));
-        }
-        match stop {
-            Some(stop) => self.end(FinishReason::StopSequence, Some(stop), now),
-            None => self.end(reason, None, now),
-        }
-    }
-
-    fn end(&mut self, reason: FinishReason, stop: Option<usize>, now: Duration) {
-        if !self.unsent_text.is_empty() || !self.unsent_ids.is_empty() {
-            self.send_delta();
-        }
-        let started = self.started.unwrap_or(now);
-        let first_token = self.first_token.unwrap_or(now);
-        let finished = Finished {
-            reason,
-            stop_sequence: stop.map(|index| self.stops[index].clone()),
-            usage: Usage {
-                input_tokens: self.input_tokens,
-                cached_tokens: self.cached_tokens,
-                output_tokens: self.output_tokens,
-                drafted_tokens: self.guessing.drafted,
-                accepted_tokens: self.guessing.accepted,
-            },
-            seed: self.sampler.seed(),
-            compute: self.sequence.compute(),
-            skipped: self.skipped,
-            timings: Timings {
-                queue: started.saturating_sub(self.submitted),
-                prefill: first_token.saturating_sub(started),
-                decode: now.saturating_sub(first_token),
-                first_token: self
-                    .first_token
-                    .map_or(Duration::ZERO, |first| first.saturating_sub(self.submitted)),
-                kv: self.spent.kv,
-                decompress: Duration::ZERO,
-                compute: self.spent.compute,
-                io: self.spent.io,
-            },
-        };
-        let cancelled = reason == FinishReason::Cancelled;
-        let ending = if cancelled { Ending::Cancelled } else { Ending::Finished };
-        self.ended = Some((ending, Event::Finished(finished)));
-    }
 }
 
 /// Ends a request that never ran.
@@ -426,6 +288,7 @@ pub(super) fn finish_waiting(job: &Job, reason: FinishReason, now: Duration) {
         compute: job.request.compute,
         skipped: Skipped::default(),
         timings: Timings { queue: now.saturating_sub(job.submitted), ..Timings::default() },
+        notes: Vec::new(),
     }));
     job.ring.wake();
 }

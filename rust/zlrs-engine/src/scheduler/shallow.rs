@@ -70,8 +70,9 @@ impl Worker {
             return Ok(());
         }
         let waiting = self.running.iter().enumerate();
-        let waiting = waiting
-            .filter(|(_, running)| is_worth_guessing(running) && running.sequence.guesses().is_empty());
+        let waiting = waiting.filter(|(_, running)| {
+            running.is_answering() && is_worth_guessing(running) && running.sequence.guesses().is_empty()
+        });
         let places: Vec<usize> = waiting.map(|(place, _)| place).collect();
         let limit = match self.shallow.mode {
             Drafting::Always => ALWAYS_GUESSES,
@@ -93,7 +94,6 @@ impl Worker {
             running.spent.compute += took;
             running.sequence.guess(&chain.ids);
             running.guessing().0.classes = chain.classes;
-            running.show_guesses(&*self.vocabulary);
         }
         Ok(())
     }

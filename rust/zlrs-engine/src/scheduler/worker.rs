@@ -4,11 +4,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Event;
-use super::choosing::choose;
+use super::choosing::{Said, choose};
 use super::drafting::Drafts;
 use super::fairness::Fairness;
 use super::pace::Pace;
@@ -52,6 +52,8 @@ pub(super) struct Worker {
     pub rows: Vec<usize>,
     /// The last step failed in a way that may have broken the backend.
     pub needs_recovery: bool,
+    /// The model's last states of a step, where somebody reads them.
+    pub states: Arc<Mutex<Vec<f32>>>,
 }
 
 impl Worker {
@@ -135,6 +137,9 @@ impl Worker {
             running.spent.kv += now.saturating_sub(begun);
         }
         self.start_new(now);
+        for running in &mut self.running {
+            running.show_guesses(&*self.vocabulary);
+        }
         Ok(())
     }
 
@@ -145,7 +150,7 @@ impl Worker {
             let mut candidates: Vec<Candidate> = self.running.iter().map(Running::candidate).collect();
             for (index, candidate) in candidates.iter_mut().enumerate() {
                 if self.waits_for_prefix(index) {
-                    candidate.pending = 0;
+                    (candidate.pending, candidate.guesses) = (0, 0);
                 }
             }
             self.rows.clear();
@@ -204,6 +209,8 @@ impl Worker {
             let dead_rows: usize = dead.map(|running| running.rows).sum();
             self.queue.is_closed() || (dead_rows > 0 && 2 * dead_rows >= self.plan.rows().len())
         };
+        let reads_states = self.running.iter().any(Running::reads_states);
+        self.backend.keep_states(reads_states.then(|| Arc::clone(&self.states)));
         let begun = self.clock.now();
         let pool = self.backend.pool();
         match self.backend.step(&self.plan, &interrupt) {
@@ -211,7 +218,12 @@ impl Worker {
                 add(&self.counters.steps, 1);
                 record(&mut self.running, &self.plan, &self.counters);
                 let computed = self.clock.now();
-                let result = choose(&mut self.running, &self.plan, logits, pool.as_deref());
+                let result = {
+                    let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+                    let states = if reads_states { &states[..] } else { &[] };
+                    let said = Said { logits, states, vocabulary: &*self.vocabulary };
+                    choose(&mut self.running, &self.plan, said, pool.as_deref())
+                };
                 note_traces(&mut self.running, &self.plan, self.backend.traces());
                 let now = self.clock.now();
                 match result {
