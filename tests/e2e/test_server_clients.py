@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anthropic
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionChunk
 
 QUESTION = "What is the capital of France? Answer with one word."
+HUGE_PROMPT_BYTES = 512 << 20
+"""Most that a refused prompt of eight megabytes takes for a moment; its keys and values would be far more."""
 
 
 @pytest.fixture
@@ -281,6 +284,9 @@ def test_a_real_prompt_over_the_window_is_refused_with_both_numbers(real: Servin
 @pytest.mark.t1
 @pytest.mark.parametrize("count", [200_000, 1_590_000])
 def test_a_huge_real_prompt_is_refused_and_the_server_lives(real: Serving, count: int) -> None:
+    folder = Path(f"/proc/{real.process.pid}")
+    (folder / "clear_refs").write_text("5")  # the peak begins anew
+    before = resident_bytes(folder, "VmRSS")
     with anthropic.Anthropic(base_url=real.url, api_key="any", max_retries=0) as client:
         with pytest.raises(
             anthropic.BadRequestError, match=rf"prompt is too long: {count + 31} tokens > 8191"
@@ -289,6 +295,13 @@ def test_a_huge_real_prompt_is_refused_and_the_server_lives(real: Serving, count
                 model="any", max_tokens=5, messages=[{"role": "user", "content": "word " * count}]
             )
         assert client.models.list().data
+    assert resident_bytes(folder, "VmHWM") - before < HUGE_PROMPT_BYTES
+
+
+def resident_bytes(folder: Path, name: str) -> int:
+    """A size of a process, now or at most."""
+    line = next(line for line in (folder / "status").read_text().splitlines() if line.startswith(name + ":"))
+    return int(line.split()[1]) * 1024
 
 
 @pytest.mark.t1
