@@ -39,6 +39,8 @@ _LOGGER = logging.getLogger(__name__)
 
 DEFAULT_MAX_TOKENS = 256
 DEFAULT_QUEUE_LIMIT = 64
+DRAFT_VOCABULARY = 32_768
+"""Tokens that the model guesses by itself where its mask names no number."""
 _GOVERNOR = Governor()
 
 
@@ -116,7 +118,7 @@ class Engine:
         mask_fallback: bool = False,
         self_drafting: Literal["off", "auto", "always"] = "off",
         draft_mask: str | os.PathLike[str] | None = None,
-        draft_vocabulary: int = 32_768,
+        draft_vocabulary: int | None = None,
         exits: str | os.PathLike[str] | None = None,
         neurons: str | os.PathLike[str] | None = None,
         progress: bool | Callable[[int, int], None] = True,
@@ -143,7 +145,8 @@ class Engine:
             self_drafting: Whether the model guesses by itself where `drafting` has nothing, with the parts
                 that `draft_mask` leaves: never, as far as it pays, or always. Answers do not depend on it.
             draft_mask: A mask file (`zlrs drafts train`): parts that are not computed while guessing.
-            draft_vocabulary: Only the first so many tokens of the vocabulary are guessed by the model.
+            draft_vocabulary: Only the first so many tokens of the vocabulary are guessed by the model; by
+                default as many as was found best with the mask.
             exits: A file of exit heads (`zlrs exits train`): rows of aggressive requests may leave before the
                 last layer, within the bound that was measured.
             neurons: A file of thresholds (`zlrs neurons train`): in rows of aggressive requests neurons
@@ -170,8 +173,8 @@ class Engine:
             mask=None if mask is None else load_mask(mask),
             mask_fallback=mask_fallback,
             self_drafting=self_drafting,
-            draft_mask=None if draft_mask is None else load_mask(draft_mask),
-            draft_vocabulary=draft_vocabulary,
+            draft_mask=(drafts := None if draft_mask is None else load_mask(draft_mask)),
+            draft_vocabulary=draft_vocabulary or _found_vocabulary(drafts),
             exits=None if exits is None else load_exits(exits),
             neurons=None if neurons is None else load_neurons(neurons),
         )
@@ -487,6 +490,14 @@ class _Load(NamedTuple):
         if note is not None:
             _LOGGER.info("computing on the processor: %s", note)
         return core
+
+
+def _found_vocabulary(mask: _core.Mask | None) -> int:
+    """How many tokens are best guessed with a mask."""
+    from zlrs.profile.report import report_of
+
+    report = None if mask is None else report_of(mask)
+    return (report.draft_vocabulary if report is not None else 0) or DRAFT_VOCABULARY
 
 
 def _served_name(given: str, path: Path) -> str:

@@ -42,9 +42,6 @@ def _train(arguments: Sequence[str]) -> int:
 
     parser = Parser("zlrs drafts train", "Search for the parts to guess without.", EPILOG)
     add_data_options(parser)
-    parser.add_argument(
-        "--vocabulary", type=int, default=32_768, metavar="N", help="tokens that can be guessed (32768)"
-    )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the mask file to write")
     options = parser.parse_args(arguments)
     meter, domains, calibration, name = open_meter(options)
@@ -55,7 +52,6 @@ def _train(arguments: Sequence[str]) -> int:
             model=name,
             calibration_sha256=calibration,
             every=options.every,
-            vocabulary=options.vocabulary,
             progress=note,
         )
     except _core.CoreError as error:
@@ -64,7 +60,8 @@ def _train(arguments: Sequence[str]) -> int:
     print(options.out)
     note(
         f"A guess costs {chosen.cost:.0%} of a token's weights and is right in {chosen.agreement:.1%} of the"
-        f" held-out places; {chosen.covered:.1%} of the texts' tokens can be guessed. By that decoding is"
+        f" held-out places; {chosen.vocabulary} tokens can be guessed, {chosen.covered:.1%} of the texts'. By"
+        f" that decoding is"
         f" {chosen.expected_speed:.2f} x as fast where nothing else is guessed. What it costs and brings is"
         " measured again while serving, and guessing stops where it does not pay."
     )

@@ -150,9 +150,15 @@ class SelfDraftingSettings(Section, frozen=True):
         ]
         | None
     ) = None
-    vocabulary_tokens: Annotated[
-        int, Meta(ge=1, description="only the first so many tokens of the vocabulary are guessed")
-    ] = 32_768
+    vocabulary_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=1, description="only the first so many tokens are guessed; absent = as found with the mask"
+            ),
+        ]
+        | None
+    ) = None
 
 
 class ServerSettings(Section, frozen=True):

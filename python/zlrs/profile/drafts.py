@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from zlrs.profile.harm import DomainHarm
     from zlrs.profile.parts import Part
 
+VOCABULARIES = (2048, 4096, 8192, 16_384, 32_768, 65_536)
+"""Sizes of the head that guesses are made with."""
 LONGEST_CHAIN = 6
 """Guesses made before a step at most."""
 ROW_SHARE = 0.06
@@ -44,6 +46,7 @@ class Chosen(NamedTuple):
         cost: Of the weights read for a token, the share read for a guess.
         agreement: Share of held-out places where the first choice of all tokens is the full model's.
         covered: Share of the texts' tokens that can be guessed at all.
+        vocabulary: Tokens that can be guessed.
         expected_speed: Of decoding with guesses over decoding without, by bytes alone.
     """
 
@@ -51,6 +54,7 @@ class Chosen(NamedTuple):
     cost: float
     agreement: float
     covered: float
+    vocabulary: int
     expected_speed: float
 
 
@@ -61,6 +65,7 @@ class _Step(NamedTuple):
     parts: list[Part]
     saved: float
     speed: float
+    vocabulary: int
 
 
 def expected_speed(agreement: float, cost: float) -> float:
@@ -83,7 +88,7 @@ def choose(
     model: str,
     calibration_sha256: bytes,
     every: int = 4,
-    vocabulary: int = 32_768,
+    vocabularies: Sequence[int] = VOCABULARIES,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Chosen:
     """Search for the parts to leave out.
@@ -99,22 +104,31 @@ def choose(
         model: The model's name, for the report.
         calibration_sha256: Of the texts.
         every: Logits are compared after every so many tokens.
-        vocabulary: Tokens that can be guessed: the head's first so many rows.
+        vocabularies: Tokens that can be guessed, to choose from: the head's first so many rows.
         progress: Told what is going on, a line at a time.
     """
     search = Search(meter, domains, every)
     empty = meter.empty_mask()
     blocks = sum(attention + mlp for *_, attention, mlp in search.shapes)
     head = meter.token_bytes - blocks
-    share = min(1.0, vocabulary / meter.vocabulary)
-
-    def cost(saved: float) -> float:
-        return (blocks - saved + head * share) / meter.token_bytes
-
     tokens = [token for domain in domains for window in domain.windows for token in window]
-    covered = sum(token < vocabulary for token in tokens) / len(tokens)
+    covered = {
+        vocabulary: sum(token < vocabulary for token in tokens) / len(tokens)
+        for vocabulary in {min(size, meter.vocabulary) for size in vocabularies}
+    }
+
+    def cost(saved: float, vocabulary: int) -> float:
+        return (blocks - saved + head * vocabulary / meter.vocabulary) / meter.token_bytes
+
+    def fastest(agreement: float, saved: float) -> tuple[float, int]:
+        return max(
+            (expected_speed(agreement * share, cost(saved, vocabulary)), vocabulary)
+            for vocabulary, share in covered.items()
+        )
+
     remaining = _rank(search, empty, progress)
-    path = _Step(empty, [], 0.0, expected_speed(covered, cost(0.0)))
+    path = _Step(empty, [], 0.0, *fastest(1.0, 0.0))
+    progress(f"with all blocks: {path.vocabulary} tokens, {path.speed:.3f} x")
     best = path
     while remaining:
         search.start_from(path.mask)
@@ -125,13 +139,15 @@ def choose(
         if all(attention for attention, *_ in mask.layers()):
             continue
         saved = path.saved + weight_bytes(part, search.shapes)
-        speed = expected_speed(agreement * covered, cost(saved))
-        progress(f"without {part}: right {agreement:.1%} at {cost(saved):.0%} of the weights, {speed:.3f} x")
-        path = _Step(mask, [*path.parts, part], saved, speed)
+        path = _Step(mask, [*path.parts, part], saved, *fastest(agreement, saved))
+        progress(
+            f"without {part}: right {agreement:.1%}, {path.vocabulary} tokens,"
+            f" {cost(saved, path.vocabulary):.0%} of the weights, {path.speed:.3f} x"
+        )
         best = max(best, path, key=lambda step: step.speed)
         if agreement < HOPELESS:
             break
-    mask, parts, saved, _ = best
+    mask, parts, saved, _, vocabulary = best
     held_out = search.held_out(mask)
     report = MaskReport(
         model=model,
@@ -142,10 +158,13 @@ def choose(
         steps_back=0,
         gain=gain_of(meter, mask),
         evaluations=search.evaluations,
+        draft_vocabulary=vocabulary,
     )
     mask = mask.measured(msgspec.json.encode(report).decode(), calibration_sha256)
     agreement = _agreement(held_out)
-    return Chosen(mask, cost(saved), agreement, covered, expected_speed(agreement * covered, cost(saved)))
+    read = cost(saved, vocabulary)
+    speed = expected_speed(agreement * covered[vocabulary], read)
+    return Chosen(mask, read, agreement, covered[vocabulary], vocabulary, speed)
 
 
 def _rank(search: Search, empty: Mask, progress: Callable[[str], None]) -> list[Part]:

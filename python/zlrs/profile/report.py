@@ -48,6 +48,7 @@ class MaskReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         evaluations: How often the model was run over texts.
         spot_checks: Tasks with known answers, solved by both.
         search_s: How long the search took, in seconds; 0 where it was not noted.
+        draft_vocabulary: Tokens to guess with it, for a mask made to draft with; else 0.
     """
 
     model: str
@@ -59,6 +60,7 @@ class MaskReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     gain: Gain
     evaluations: int
     search_s: float = 0.0
+    draft_vocabulary: int = 0
     spot_checks: list[SpotCheck] = []
 
 
