@@ -16,6 +16,7 @@ from zlrs.models import resolve
 from zlrs.profile import read_domains
 from zlrs.profile.domains import sum_of
 from zlrs.profile.drafts import choose
+from zlrs.types import Message
 
 if TYPE_CHECKING:
     from skip.setting import Setting
@@ -71,6 +72,11 @@ def _decode_s(done: Completion) -> float:
     return done.timings.decode_ms / 1000 / max(1, done.usage.output_tokens - 1)
 
 
+def _asked(prompt: str, *, speaks: bool) -> str | list[Message]:
+    """A turn, or the text itself for a model without a chat template."""
+    return [Message("user", prompt)] if speaks else prompt
+
+
 def _by_category(setting: Setting, mask: str) -> list[Figure]:
     taken: dict[tuple[str, str], list[float]] = {}
     guesses: dict[tuple[str, str], list[int]] = {}
@@ -84,8 +90,9 @@ def _by_category(setting: Setting, mask: str) -> list[Figure]:
             )
             for arm, options in ARMS.items()
         }  # fmt: skip
+        speaks = bool(engines["plain"].info["has_chat_template"])
         for engine in engines.values():  # costs of steps are learned here, and pages become warm
-            engine.generate([{"role": "user", "content": CATEGORIES["edit"][0]}], max_tokens=MAX_TOKENS)
+            engine.generate(_asked(CATEGORIES["edit"][0], speaks=speaks), max_tokens=MAX_TOKENS)
         for turn in range(setting.rounds):
             for name, prompts in CATEGORIES.items():
                 print(f"  round {turn + 1} of {setting.rounds}: {name}", flush=True)
@@ -93,9 +100,9 @@ def _by_category(setting: Setting, mask: str) -> list[Figure]:
                     tenant = f"{turn}-{name}-{index}".encode().ljust(32, b"-")
                     arms = list(engines)
                     arms = arms[turn % len(arms) :] + arms[: turn % len(arms)]
-                    messages = [{"role": "user", "content": prompt}]
+                    asked = _asked(prompt, speaks=speaks)
                     answers = {
-                        arm: engines[arm].generate(messages, max_tokens=MAX_TOKENS, tenant=tenant)
+                        arm: engines[arm].generate(asked, max_tokens=MAX_TOKENS, tenant=tenant)
                         for arm in arms
                     }
                     plain = answers["plain"]

@@ -174,7 +174,7 @@ class Engine:
             mask_fallback=mask_fallback,
             self_drafting=self_drafting,
             draft_mask=(drafts := None if draft_mask is None else load_mask(draft_mask)),
-            draft_vocabulary=draft_vocabulary or _found_vocabulary(drafts),
+            draft_vocabulary=_found_vocabulary(drafts) if draft_vocabulary is None else draft_vocabulary,
             exits=None if exits is None else load_exits(exits),
             neurons=None if neurons is None else load_neurons(neurons),
         )
