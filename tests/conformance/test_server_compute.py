@@ -97,3 +97,16 @@ async def test_only_exact_answers_are_stored_in_the_graph() -> None:
         await front.close()
     assert graph.decided == 1
     assert not graph.settled
+
+
+async def test_verify_compares_exact_answers_with_aggressive_ones_of_the_same_load() -> None:
+    async with serving(core=skipping()) as served:
+        body = {"prompts": ["One?"], "repeats": 4, "max_tokens": 4}
+        async with served.client.post("/verify", json=body) as response:
+            report = await response.json()
+        assert response.status == 200, report
+        asked = [options["compute"] for options in served.core.submitted]
+        assert asked.count("exact") == asked.count("aggressive") == 5
+        assert report["identical_answers_pct"] == 100
+        assert report["token_saving_pct"] is None
+        assert "exact and aggressive" in report["notes"][0]

@@ -399,6 +399,7 @@ class FakeEngine:
             sent += 1
             self._decoded += 1
         seed = generation.options["seed"]
+        skips = SKIPS if self.can_skip and generation.options["compute"] == "aggressive" else 0
         generation.push(
             Finished(
                 reason,
@@ -408,7 +409,8 @@ class FakeEngine:
                 DRAWN_SEED if seed is None else int(str(seed)),
                 cached_tokens=script.cached_tokens,
                 compute=str(generation.options["compute"]) if self.can_skip else "exact",
-                sparse_skips=SKIPS if self.can_skip and generation.options["compute"] == "aggressive" else 0,
+                sparse_skips=skips,
+                row_layer_skips=2 * skips,
                 notes=script.notes if generation.options["validation"] is not None else (),
             )
         )

@@ -20,7 +20,8 @@ from zlrs.verify.compare import DEFAULT_REPEATS, Answer, Schedule, Tally
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zlrs.engine import Engine
+    from zlrs.engine import Engine, GenerateOptions
+    from zlrs.results import Compute
     from zlrs.server.context import ServerContext
     from zlrs.server.receipts import ModelFacts
 
@@ -77,8 +78,15 @@ async def _compare(context: ServerContext, body: VerifyRequest, tenant: bytes) -
     variant = context.variants.choose(body.mode, body.temperature)
     full = (context.engine, context.facts)
     arms = (full, full if variant is None else (variant.engine, variant.facts))
+    # Without a mask for it the same load answers, and leaves out what it may.
+    leaves = variant is None and body.mode == "aggressive" and context.facts.can_skip
+    computes: tuple[Compute, Compute] = ("exact", "aggressive" if leaves else "exact")
     notes = []
-    if variant is None:
+    if leaves:
+        notes.append(
+            "no load with a mask answers these requests: the full model, exact and aggressive, is compared"
+        )
+    elif variant is None:
         notes.append(
             f"no load with a mask answers {body.mode} requests of temperature {body.temperature:g} here:"
             " the full model is compared with itself"
@@ -95,7 +103,12 @@ async def _compare(context: ServerContext, body: VerifyRequest, tenant: bytes) -
     tally = Tally()
     for turn in Schedule(len(prompts), body.repeats):
         engine, facts = arms[turn.arm]
-        tally.add(turn, await _ask(context, engine, facts, prompts[turn.prompt], body.max_tokens, tenant))
+        options: GenerateOptions = {
+            "max_tokens": body.max_tokens,
+            "tenant": tenant,
+            "compute": computes[turn.arm],
+        }
+        tally.add(turn, await _ask(context, engine, facts, prompts[turn.prompt], options))
     report = {**msgspec.to_builtins(tally.report(notes)), "model": context.facts.version}
     if variant is not None:
         report["zero_layer"] = variant.receipt()
@@ -107,12 +120,11 @@ async def _ask(
     engine: Engine,
     facts: ModelFacts,
     ids: Sequence[int],
-    max_tokens: int,
-    tenant: bytes,
+    options: GenerateOptions,
 ) -> Answer:
     """One greedy answer; the end of the process ends it."""
     started = time.perf_counter()
-    generation = engine.submit(ids, max_tokens=max_tokens, priority="batch", tenant=tenant)
+    generation = engine.submit(ids, **{**options, "priority": "batch"})
     async with AsyncStream(generation, on_end=context.streams.discard) as stream:
         context.streams.add(stream)
         async for _ in stream:
@@ -121,6 +133,6 @@ async def _ask(
     if completion.finish_reason in {"cancelled", "deadline"}:
         raise refuse("api_error", "an answer was cancelled", suggestion="Send the request again")
     total_ms = 1000 * (time.perf_counter() - started)
-    return Answer(
-        completion.text, total_ms, completion.usage.output_tokens, facts.saved_share, facts.empty_layers
-    )
+    # How much of the work layers are that were left out for some rows is not said.
+    saved = None if completion.usage.row_layer_skips else facts.saved_share
+    return Answer(completion.text, total_ms, completion.usage.output_tokens, saved, facts.empty_layers)
