@@ -107,6 +107,7 @@ async def _compare(context: ServerContext, body: VerifyRequest, tenant: bytes) -
             "max_tokens": body.max_tokens,
             "tenant": tenant,
             "compute": computes[turn.arm],
+            "priority": "batch",
         }
         tally.add(turn, await _ask(context, engine, facts, prompts[turn.prompt], options))
     report = {**msgspec.to_builtins(tally.report(notes)), "model": context.facts.version}
@@ -124,7 +125,7 @@ async def _ask(
 ) -> Answer:
     """One greedy answer; the end of the process ends it."""
     started = time.perf_counter()
-    generation = engine.submit(ids, **{**options, "priority": "batch"})
+    generation = engine.submit(ids, **options)
     async with AsyncStream(generation, on_end=context.streams.discard) as stream:
         context.streams.add(stream)
         async for _ in stream:

@@ -111,7 +111,6 @@ impl PyExitTrainer {
 
     /// Trains heads on named texts and tests thresholds; `progress(what, done, all)` may raise to end it.
     #[pyo3(signature = (domains, calibration_sha256, *, bound=0.01, layers=Vec::new(), progress=None))]
-    #[expect(clippy::too_many_arguments, reason = "the options of a training, by name only")]
     fn train(
         &self,
         py: Python<'_>,
