@@ -176,9 +176,11 @@ def finish(generation: _core.Generation) -> tuple[list[int], _core.Finished]:
             ids += event.ids
 
 
-def ask(engine: _core.Engine, ids: list[int], max_tokens: int) -> _core.Generation:
+def ask(engine: _core.Engine, ids: list[int], max_tokens: int, compute: str = "exact") -> _core.Generation:
     """Queue a drawn answer that does not end early."""
-    return engine.submit(ids, max_tokens=max_tokens, temperature=1.0, seed=7, logit_bias={256: -100.0})
+    return engine.submit(
+        ids, max_tokens=max_tokens, temperature=1.0, seed=7, logit_bias={256: -100.0}, compute=compute
+    )
 
 
 def prompt(length: int, seed: int) -> list[int]:
@@ -260,7 +262,8 @@ def governed(folder: Path) -> dict[str, dict[str, object]]:
             path, device="cuda", drafting="off", kv_precision="governed", governor_policy=policy
         )
         for together in (1, TOGETHER, 1):
-            running = [ask(engine, prompt(64, 30 + index), 4 * STEPS) for index in range(together)]
+            prompts = [prompt(64, 30 + index) for index in range(together)]
+            running = [ask(engine, ids, 4 * STEPS, "aggressive") for ids in prompts]
             for generation in running:
                 finish(generation)
         peak, decisions = engine.governor() or (0.0, [])

@@ -112,6 +112,7 @@ class PlayedEngine:
     """A model on a GPU."""
 
     loads: list[dict[str, object]]
+    computes: set[object]
 
     @classmethod
     def load(cls, path: Path, **options: object) -> PlayedEngine:
@@ -119,7 +120,8 @@ class PlayedEngine:
         cls.loads.append(options)
         return cls()
 
-    def submit(self, ids: list[int], **_options: object) -> PlayedGeneration:
+    def submit(self, ids: list[int], **options: object) -> PlayedGeneration:
+        self.computes.add(options["compute"])
         return PlayedGeneration(ids)
 
     def governor(self) -> tuple[float, list[dict[str, float | str | None]]]:
@@ -157,7 +159,7 @@ def test_with_a_gpu_the_report_has_every_figure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = load_script()
-    PlayedEngine.loads = []
+    PlayedEngine.loads, PlayedEngine.computes = [], set()
     measured = {"fused_s": 1e-5, "unfused_s": 3e-5, "exit_head_s": 4e-6, "bytes": 1e6}
     played = SimpleNamespace(
         Engine=PlayedEngine,
@@ -176,6 +178,7 @@ def test_with_a_gpu_the_report_has_every_figure(
     report = msgspec.json.decode(capsys.readouterr().out, type=Report)
     assert report.kernels == "the bits of the references"
     assert report.exactness == Exactness(tokens_of_the_processor=True, alone_equals_together=True)
+    assert PlayedEngine.computes == {"exact", "aggressive"}, "only the latter are governed"
     assert report.governor is not None
     assert set(report.governor) == {"idle", "saturated"}
     assert report.speed is not None

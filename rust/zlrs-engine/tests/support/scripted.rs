@@ -81,6 +81,8 @@ pub struct Scripted {
     /// Number of the step before which the gate shuts by itself.
     pub shut_after: usize,
     pub recovered: Arc<AtomicUsize>,
+    /// While it is, every step fails like one on a device that is gone, and recovering does too.
+    pub lost: Arc<AtomicBool>,
     /// Steps with [`Layers::Draft`] guess wrong at every so many positions; `None` has no such steps.
     pub drafts: Option<usize>,
     /// Such steps.
@@ -103,12 +105,17 @@ impl Scripted {
             gate,
             shut_after: usize::MAX,
             recovered: Arc::default(),
+            lost: Arc::default(),
             drafts: None,
             draft_steps: Arc::default(),
             log: Arc::default(),
             memory: HashMap::new(),
         }
     }
+}
+
+fn gone() -> BackendError {
+    BackendError::Device("the device is gone".into())
 }
 
 impl Backend for Scripted {
@@ -121,6 +128,9 @@ impl Backend for Scripted {
     }
 
     fn step(&mut self, plan: &Plan, interrupt: &dyn Fn() -> bool) -> Result<&[f32], BackendError> {
+        if self.lost.load(Ordering::SeqCst) {
+            return Err(gone());
+        }
         let step = self.gate.steps.fetch_add(1, Ordering::SeqCst) + 1;
         let mut open = self.gate.open.lock().unwrap();
         *open &= step != self.shut_after;
@@ -189,7 +199,7 @@ impl Backend for Scripted {
 
     fn recover(&mut self) -> Result<(), BackendError> {
         self.recovered.fetch_add(1, Ordering::SeqCst);
-        Ok(())
+        if self.lost.load(Ordering::SeqCst) { Err(gone()) } else { Ok(()) }
     }
 }
 
