@@ -73,14 +73,22 @@ def finish(generation: _core.Generation) -> Answered:
 
 
 def ask(
-    engine: _core.Engine, asked: Iterable[Asked], tokens: int, *, tenant: int, together: int
+    engine: _core.Engine,
+    asked: Iterable[Asked],
+    tokens: int,
+    *,
+    tenant: int,
+    together: int,
+    compute: str = "exact",
 ) -> list[Answered]:
     """Answers in order, so many requests at once."""
     answers, open_ = [], []
     for one in asked:
         sampling = {} if one.seed is None else {"temperature": 0.8, "top_p": 0.95, "seed": one.seed}
         tenant_bytes = tenant.to_bytes(32, "big")
-        open_.append(engine.submit(one.prompt, max_tokens=tokens, tenant=tenant_bytes, **sampling))
+        open_.append(
+            engine.submit(one.prompt, max_tokens=tokens, tenant=tenant_bytes, compute=compute, **sampling)
+        )
         if len(open_) == together:
             answers.append(finish(open_.pop(0)))
     return answers + [finish(generation) for generation in open_]
@@ -165,6 +173,13 @@ def hold_every_variant_equal(count: int, tokens: int, tight_blocks: int) -> None
         if itself == "always":
             assert 0 < statistics["tokens_accepted"] < statistics["tokens_drafted"]
         guessing.close()
+    # What aggressive requests leave out is nothing to exact ones.
+    weights = bytes.fromhex(mask.weights_sha256)
+    neurons = _core.Neurons(weights, bytes(32), [0.4] * len(mask.layers()), "{}")
+    installed = _core.Engine.load(path, context_tokens=CONTEXT_TOKENS, neurons=neurons)
+    ask(installed, few, tokens, tenant=1, together=TOGETHER, compute="aggressive")
+    same(ask(installed, asked, tokens, tenant=1, together=TOGETHER), alone, "neurons installed and off")
+    installed.close()
     # Memory for two or three at once: the others push each other's prefixes, and each other, out.
     tight = _core.Engine.load(
         path, context_tokens=512, kv_bytes=block_bytes * tight_blocks, drafting="always",
