@@ -30,7 +30,7 @@ pub use credential::{Credential, Credentials};
 pub use decide::{CLOCK_SLACK_MS, Inputs, Outcome, decide};
 pub use digest::Digest;
 pub use edge::{EdgeEnds, EdgeInputs, propose_edge};
-pub use eligibility::{check_body, check_headers};
+pub use eligibility::{check_body, check_form, check_headers, check_words};
 pub use evidence::{Agreement, AnswerKind, Cause, Class, Policy, Pool, Trial};
 pub use form::{Response, storable};
 pub use gates::{EdgeRecord, Stability};

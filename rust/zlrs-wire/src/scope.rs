@@ -240,22 +240,31 @@ fn encode_headers<N: AsRef<[u8]>, V: AsRef<[u8]>>(sink: &mut impl Sink, headers:
 /// The very same request: scope and ask.
 #[must_use]
 pub fn request_key(secret: &Secret, scope: &ScopeKey, ask: &str) -> RequestKey {
-    let mut hasher = blake3::Hasher::new_keyed(&secret.0);
-    hasher.put(b"zlrs request 1");
-    bytes(&mut hasher, Tag::Scope, &scope.0);
-    bytes(&mut hasher, Tag::Ask, ask.as_bytes());
-    RequestKey(*hasher.finalize().as_bytes())
+    let mut encoded = Vec::with_capacity(ask.len() + KEY_ROOM);
+    encoded.put(b"zlrs request 1");
+    bytes(&mut encoded, Tag::Scope, &scope.0);
+    bytes(&mut encoded, Tag::Ask, ask.as_bytes());
+    RequestKey(keyed_whole(secret, &encoded))
 }
 
 /// The node: scope and canonical form, with the version of the rules that made the form.
 #[must_use]
 pub fn node_key(secret: &Secret, scope: &ScopeKey, canon_version: u32, form: &str) -> NodeKey {
-    let mut hasher = blake3::Hasher::new_keyed(&secret.0);
-    hasher.put(b"zlrs node 1");
-    bytes(&mut hasher, Tag::Scope, &scope.0);
-    bytes(&mut hasher, Tag::CanonVersion, &canon_version.to_le_bytes());
-    bytes(&mut hasher, Tag::Form, form.as_bytes());
-    NodeKey(*hasher.finalize().as_bytes())
+    let mut encoded = Vec::with_capacity(form.len() + KEY_ROOM);
+    encoded.put(b"zlrs node 1");
+    bytes(&mut encoded, Tag::Scope, &scope.0);
+    bytes(&mut encoded, Tag::CanonVersion, &canon_version.to_le_bytes());
+    bytes(&mut encoded, Tag::Form, form.as_bytes());
+    NodeKey(keyed_whole(secret, &encoded))
+}
+
+/// Bytes of a key's encoding beside its text.
+const KEY_ROOM: usize = 96;
+
+/// A keyed hash of what lies in one piece: chunks of 1 KiB are then hashed side by side, which they are not when they
+/// come in parts.
+fn keyed_whole(secret: &Secret, encoded: &[u8]) -> [u8; 32] {
+    *blake3::keyed_hash(&secret.0, encoded).as_bytes()
 }
 
 /// Without the optional white space around a header value.

@@ -2,6 +2,7 @@
 //! answers. A store that cannot be used never stops a request; the graph then decides "skipped" and says why.
 
 mod canonical;
+mod clean;
 mod compare;
 mod decision;
 mod edge;
@@ -36,6 +37,7 @@ pub use request::{Factors, GraphRequest};
 pub use settle::Settled;
 pub use tags::Topic;
 
+use clean::CleanAsks;
 use forms::FormMemory;
 use rechecks::Rechecks;
 
@@ -94,6 +96,7 @@ pub struct Graph {
     extractor: Extractor,
     evidence: Evidence,
     rechecks: Rechecks,
+    clean: CleanAsks,
     /// Finds near forms. None where it does not load.
     network: Option<&'static Network>,
     network_name: Digest,
@@ -184,6 +187,7 @@ impl Graph {
             extractor,
             evidence,
             rechecks: Rechecks::new(&settings),
+            clean: CleanAsks::default(),
             settings,
             secrets,
             store,

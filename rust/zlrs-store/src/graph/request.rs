@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use zlrs_graph::{
-    Digest, Inputs, LookupFacts, Mode, Outcome, Proposal, check_body, check_headers, decide, propose,
-    propose_edge,
+    Digest, Inputs, LookupFacts, Mode, Outcome, Proposal, check_form, check_headers, check_words, decide,
+    propose, propose_edge,
 };
 use zlrs_wire::replay::{Form, Fresh, replay};
-use zlrs_wire::scope::{ScopeInput, ScopeKey, node_key, request_key, scope_key, tenant_key};
+use zlrs_wire::scope::{ScopeInput, ScopeKey, TenantKey, node_key, request_key, scope_key, tenant_key};
 use zlrs_wire::{Protocol, Reason, Refusal, RequestView};
 
 use super::canonical::{Question, render_stored};
@@ -95,6 +95,12 @@ impl Patience for Hasty {
     }
 }
 
+/// Names of a request before it is looked up.
+struct Named {
+    scope: ScopeKey,
+    entry: Digest,
+}
+
 /// What was read of a request.
 struct Understood<'r> {
     protocol: Option<Protocol>,
@@ -119,32 +125,23 @@ impl Graph {
         let latest_ms = self.note_time(now_ms);
         let tenant = tenant_key(&self.scope_secret, request.headers);
         let who = Digest::keyed(&self.credential_key, [tenant.0.as_slice(), request.upstream.as_bytes()]);
-        let understood = self.understand(request);
+        let mut understood = self.understand(request);
         let store = self.in_service();
-        let mut scope = None;
-        let keys = match (&understood.refusal, &understood.view) {
-            (None, Some(view)) => {
-                let input = ScopeInput {
-                    tenant,
-                    upstream: request.upstream,
-                    method: request.method,
-                    path: request.path,
-                    query: request.query,
-                    headers: request.headers,
-                    factors: match request.factors {
-                        Factors::Known(known) => known,
-                        Factors::Unknown(_) => &[],
-                    },
-                };
-                let scope = scope.insert(scope_key(&self.scope_secret, &input, view));
-                Some(self.keys(scope, Digest(tenant.0), view))
-            }
-            _ => None,
-        };
-        let lookup = match (store, &keys) {
-            (Some(store), Some(keys)) => P::get(store, &keys.entry, now_ms)?,
+        let named = self.name(request, tenant, &mut understood);
+        let lookup = match (store, &named) {
+            (Some(store), Some(named)) => P::get(store, &named.entry, now_ms)?,
             _ => Lookup::Nothing(LookupFacts::NotAsked),
         };
+        let scope = named.as_ref().map(|named| named.scope);
+        let keys = named.map(|Named { scope, entry }| {
+            let ask = understood.view.as_ref().and_then(|view| view.ask.as_deref()).unwrap_or("");
+            let node = match &lookup {
+                // The entry was stored under the name of its node.
+                Lookup::Found(entry) => entry.node,
+                Lookup::Nothing(_) => Digest(node_key(&self.scope_secret, &scope, WORDING_ITSELF, ask).0),
+            };
+            Keys { tenant: Digest(tenant.0), scope: Digest(scope.0), node, entry }
+        });
         let mut inputs = Inputs {
             refusal: understood.refusal,
             in_service: store.is_some(),
@@ -294,26 +291,51 @@ impl Graph {
         let headers = check_headers(&self.settings, request.headers);
         let (view, body) = match parsed {
             Ok(view) => {
-                let body = check_body(&self.settings, &view).err();
+                let body = check_form(&self.settings, &view).err();
                 (Some(view), body)
             }
             Err(refusal) => (None, Some(refusal)),
         };
-        let factor = match request.factors {
-            Factors::Known(_) => None,
-            Factors::Unknown(name) => Some(Refusal::new(Reason::FactorUnknown, name)),
-        };
-        Understood { protocol: Some(protocol), view, refusal: headers.err().or(body).or(factor) }
+        Understood { protocol: Some(protocol), view, refusal: headers.err().or(body) }
     }
 
-    fn keys(&self, scope: &ScopeKey, tenant: Digest, view: &RequestView<'_>) -> Keys {
+    /// The names of a request that nothing speaks against. What is left to check is checked here: the words of an ask
+    /// that was not seen before, and the operator's facts.
+    fn name(
+        &self,
+        request: &GraphRequest<'_>,
+        tenant: TenantKey,
+        understood: &mut Understood<'_>,
+    ) -> Option<Named> {
+        let (None, Some(view)) = (&understood.refusal, &understood.view) else { return None };
         let ask = view.ask.as_deref().unwrap_or("");
-        Keys {
+        let factors = match request.factors {
+            Factors::Known(known) => known,
+            Factors::Unknown(name) => {
+                let unknown = Refusal::new(Reason::FactorUnknown, name);
+                understood.refusal = Some(check_words(ask).err().unwrap_or(unknown));
+                return None;
+            }
+        };
+        let input = ScopeInput {
             tenant,
-            scope: Digest(scope.0),
-            node: Digest(node_key(&self.scope_secret, scope, WORDING_ITSELF, ask).0),
-            entry: Digest(request_key(&self.scope_secret, scope, ask).0),
+            upstream: request.upstream,
+            method: request.method,
+            path: request.path,
+            query: request.query,
+            headers: request.headers,
+            factors,
+        };
+        let scope = scope_key(&self.scope_secret, &input, view);
+        let entry = Digest(request_key(&self.scope_secret, &scope, ask).0);
+        if !self.clean.knows(&entry) {
+            if let Err(refusal) = check_words(ask) {
+                understood.refusal = Some(refusal);
+                return None;
+            }
+            self.clean.learn(&entry);
         }
+        Some(Named { scope, entry })
     }
 }
 

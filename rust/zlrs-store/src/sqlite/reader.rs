@@ -84,7 +84,7 @@ impl Reader {
     /// The answer to a lookup where memory has it; none where a row would have to be read or a signature checked. What
     /// few rows others have committed since is read into memory first: they were written a moment ago.
     pub fn remembered_now(&mut self, key: &Digest, now_ms: u64) -> Option<Lookup> {
-        if self.shared.check_file().is_err() {
+        if self.shared.check_file_lately().is_err() {
             return Some(Lookup::Nothing(LookupFacts::Unavailable));
         }
         if !self.read_news(Some(Instant::now()), FEW_ROWS).ok()? {
@@ -94,7 +94,7 @@ impl Reader {
     }
 
     fn look_up(&mut self, key: &Digest, now_ms: u64) -> Lookup {
-        if self.shared.check_file().is_err() {
+        if self.shared.check_file_lately().is_err() {
             return Lookup::Nothing(LookupFacts::Unavailable);
         }
         match self.find(key, now_ms) {

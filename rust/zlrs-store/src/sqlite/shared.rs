@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use rusqlite::ErrorCode;
 
@@ -45,6 +46,9 @@ pub struct Shared {
     pub notices: Notices,
     is_broken: AtomicBool,
     reason: Mutex<Option<String>>,
+    opened: Instant,
+    /// When the file was last looked at, milliseconds after opening and one more; 0 for never.
+    looked_ms: AtomicU64,
 }
 
 impl Shared {
@@ -62,6 +66,8 @@ impl Shared {
             notices,
             is_broken: AtomicBool::new(false),
             reason: Mutex::new(None),
+            opened: Instant::now(),
+            looked_ms: AtomicU64::new(0),
         })
     }
 
@@ -112,5 +118,14 @@ impl Shared {
             self.fail(format!("{} was deleted or replaced", self.path.display()));
         }
         self.check()
+    }
+
+    /// [`Shared::check_file`], looking at most once a millisecond: reads of one millisecond cost one `stat`.
+    pub fn check_file_lately(&self) -> Result<(), StoreError> {
+        let now_ms = self.opened.elapsed().as_millis() as u64 + 1;
+        if self.looked_ms.swap(now_ms, Ordering::Relaxed) == now_ms {
+            return self.check();
+        }
+        self.check_file()
     }
 }

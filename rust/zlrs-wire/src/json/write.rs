@@ -41,8 +41,8 @@ fn write_string(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
     let mut rest = text;
-    // Almost all of a text needs no escape: it is copied in runs. 0xE2 begins the two line separators, and others.
-    while let Some(at) = rest.bytes().position(|byte| byte < 0x20 || matches!(byte, b'"' | b'\\' | 0xe2)) {
+    // Almost all of a text needs no escape: it is copied in runs.
+    while let Some(at) = first_special(rest.as_bytes()) {
         out.extend_from_slice(&rest.as_bytes()[..at]);
         let mut characters = rest[at..].chars();
         let Some(character) = characters.next() else { break };
@@ -64,4 +64,17 @@ fn write_string(text: &str, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(rest.as_bytes());
     out.push(b'"');
+}
+
+/// Where the first byte is that may need an escape. 0xE2 begins the two line separators, and other characters.
+fn first_special(bytes: &[u8]) -> Option<usize> {
+    /// Bytes that are looked at together: enough for any vector register.
+    const RUN: usize = 64;
+    let is_special = |byte: u8| byte < 0x20 || matches!(byte, b'"' | b'\\' | 0xe2);
+    // No early end within a run, so that the compiler uses vectors.
+    let clean = bytes
+        .chunks_exact(RUN)
+        .take_while(|run| !run.iter().fold(false, |any, &byte| any | is_special(byte)));
+    let start = clean.count() * RUN;
+    bytes[start..].iter().position(|&byte| is_special(byte)).map(|at| start + at)
 }
