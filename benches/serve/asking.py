@@ -46,7 +46,8 @@ def words(chosen: random.Random, count: int) -> str:
 def session() -> aiohttp.ClientSession:
     """For any number of requests at once.
 
-    Every request has a connection of its own: the peer may close one that is kept open just when it is used again.
+    Every request has a connection of its own: the peer may close one that is kept open just when it is used
+    again.
     """
     timeout = aiohttp.ClientTimeout(total=1800)
     return aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0, force_close=True))

@@ -30,7 +30,7 @@ class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     credential_window_s: Annotated[int, Meta(ge=1, le=_DAY_S, description="how lately")] = 900
     max_entries: Annotated[int, Meta(ge=1, le=100_000_000, description="entries kept")] = 1_000_000
     max_bytes: Annotated[int, Meta(ge=_MIB, le=1 << 50, description="bytes kept")] = 1024 * _MIB
-    body_cache_bytes: Annotated[int, Meta(ge=0, le=1 << 50, description="answers kept in memory")] = 32 * _MIB
+    body_cache_bytes: Annotated[int, Meta(ge=0, le=1 << 50, description="answers kept in memory")] = 24 * _MIB
     read_deadline_ms: Annotated[int, Meta(ge=1, le=1000, description="longest lookup; past it a miss")] = 5
     audit: Annotated[bool, Meta(description="write decisions to the audit log beside the store")] = True
     canonical: Annotated[

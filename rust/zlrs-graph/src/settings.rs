@@ -114,7 +114,7 @@ impl Default for Settings {
             credential_window_s: 900,
             max_entries: 1_000_000,
             max_bytes: 1024 * MIB,
-            body_cache_bytes: 32 * MIB,
+            body_cache_bytes: 24 * MIB,
             read_deadline_ms: 5,
             audit: true,
             canonical: Mode::Shadow,

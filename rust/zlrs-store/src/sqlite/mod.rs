@@ -61,7 +61,7 @@ impl Default for Limits {
         Self {
             max_entries: 1_000_000,
             max_bytes: 1 << 30,
-            body_cache_bytes: 32 << 20,
+            body_cache_bytes: 24 << 20,
             read_deadline: Duration::from_millis(5),
         }
     }
