@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from report import Figure, versus
 
+from skip.setting import GSM8K
 from zlrs import Engine, _core
 from zlrs.masks import save_mask
 from zlrs.models import resolve
-from zlrs.profile import Budget, frontier, read_domains
+from zlrs.profile import Budget, frontier, read_domains, spot
 from zlrs.profile.domains import sum_of
 from zlrs.progress import StepProgress
 
@@ -22,13 +24,17 @@ if TYPE_CHECKING:
     from zlrs.profile.build import Built
 
 WINDOW_TOKENS = 128
-WINDOWS = 12
+WINDOWS = 10
 EVERY = 4
 BUDGETS_KL = (0.01, 0.03, 0.1, 0.3)
 """The first is the budget of the target; the others draw the curve."""
+REJECTIONS = 6
 SEARCH_LIMIT_MIN = 30
 DECODED_TOKENS = 64
 CONTEXT_TOKENS = 512
+KV_BYTES = 256 << 20
+MISFIRES_PERCENT = 0.1
+TASKS = 20
 PROMPT = "Write down, step by step, how one plants a row of young apple trees."
 
 
@@ -38,7 +44,7 @@ def measure(setting: Setting) -> list[Figure]:
     domains = read_domains(meter, setting.texts, window_tokens=WINDOW_TOKENS, windows=WINDOWS)
     found = frontier(
         meter, domains, model=setting.model, calibration_sha256=sum_of(setting.texts),
-        budgets=[Budget(kl, rejections=4) for kl in BUDGETS_KL], every=EVERY,
+        budgets=[Budget(kl, REJECTIONS, screening_windows=1) for kl in BUDGETS_KL], every=EVERY,
         progress=StepProgress("masks").update,
     )  # fmt: skip
     del meter
@@ -73,8 +79,13 @@ def _figures(setting: Setting, built: Built) -> list[Figure]:
         f" (up to {harm.top1_upper:.1%})"
         for harm in report.held_out
     )
-    parts = f"{len(report.parts)} parts out, {report.steps_back} put back: {', '.join(report.parts)}"
-    decoding = decoded_a_second(setting, path)
+    kinds = Counter(part.split()[2] for part in report.parts)
+    out = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
+    parts = f"Out: {out} (heads: one of each KV group); {report.steps_back} tries put back"
+    rows = sum(harm.rows for harm in report.held_out)
+    differing = sum(harm.rows * harm.top1_disagreement for harm in report.held_out)
+    misfires = 100 * differing / rows
+    decoding, checks = _asked(setting, path)
     resident = [_resident_mb(setting, None), _resident_mb(setting, path)]
     full = "full model"
     return [
@@ -88,12 +99,25 @@ def _figures(setting: Setting, built: Built) -> list[Figure]:
             note=f"peak memory of a process that loaded it: {resident[1]:.0f} MB, full {resident[0]:.0f} MB",
         ),
         versus(f"{name}: decoding", "tok/s", decoding[1], full, decoding[0]),
+        Figure(
+            f"{name}: other first choice than the full model", "%", misfires,
+            target=f"<= {MISFIRES_PERCENT:g} %", met=misfires <= MISFIRES_PERCENT,
+            note=f"{rows} rows held out, teacher-forced",
+        ),
+        *(
+            Figure(
+                f"{name}: {check.name} tasks solved", f"of {check.asked}", check.masked_right, full,
+                check.full_right, note=f"{check.same_answers} answers are the same",
+            )
+            for check in checks
+        ),
     ]  # fmt: skip
 
 
-def decoded_a_second(setting: Setting, mask: Path) -> tuple[float, float]:
-    """Tokens a second of the full and of the masked model, medians of turns."""
+def _asked(setting: Setting, mask: Path) -> tuple[tuple[float, float], list[spot.SpotCheck]]:
+    """Tokens a second of the full and of the masked model, medians of turns; and what both solve of tasks."""
     options = {"threads": setting.threads, "context_tokens": CONTEXT_TOKENS, "progress": False}
+    options["kv_bytes"] = KV_BYTES
     with (
         Engine.load(setting.model, **options) as full,
         Engine.load(setting.model, mask=mask, **options) as masked,
@@ -105,7 +129,11 @@ def decoded_a_second(setting: Setting, mask: Path) -> tuple[float, float]:
                 answer = engine.generate(PROMPT, max_tokens=DECODED_TOKENS)
                 taken_s = time.perf_counter() - started - answer.timings.prefill_ms / 1000
                 rates.append(answer.usage.output_tokens / taken_s)
-    return statistics.median(taken[0]), statistics.median(taken[1])
+        checks = [
+            spot.check(full, masked, "json", spot.json_tasks(TASKS), spot.JSON_TOKENS),
+            spot.check(full, masked, "gsm8k", spot.gsm8k_tasks(GSM8K, TASKS), spot.GSM8K_TOKENS),
+        ]
+    return (statistics.median(taken[0]), statistics.median(taken[1])), checks
 
 
 def _resident_mb(setting: Setting, mask: Path | None) -> float:

@@ -10,7 +10,7 @@ from report import ROOT
 
 from zlrs.profile.domains import DomainText, read_texts
 
-HERE = Path(__file__).resolve().parent
+GSM8K = Path(__file__).resolve().parent / "gsm8k_excerpt.jsonl"
 CODE = ROOT / "rust" / "zlrs-text" / "src"
 
 
@@ -43,5 +43,5 @@ def default_texts() -> list[DomainText]:
 
 def problems() -> list[dict[str, str]]:
     """Question and worked answer of some problems of GSM8K."""
-    lines = (HERE / "gsm8k_excerpt.jsonl").read_text("utf-8").splitlines()
+    lines = GSM8K.read_text("utf-8").splitlines()
     return [json.loads(line) for line in lines]

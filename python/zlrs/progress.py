@@ -38,6 +38,7 @@ class StepProgress:
         self._terminal = sys.stderr.isatty() and not self._silent
         self._started = self._printed = time.monotonic()
         self._stage = ""
+        self._first = 0
 
     def update(self, stage: str, done: int, total: int, what: str = "") -> None:
         """Say that so many steps of a stage are done, and what was found last."""
@@ -45,14 +46,17 @@ class StepProgress:
             return
         now = time.monotonic()
         if stage != self._stage:
-            self._stage, self._started = stage, self._printed
+            # What came before the first step, such as loading a model, says nothing of the steps.
+            self._stage, self._started, self._first = stage, now, done
         ended = done >= total
         interval_s = 0.1 if self._terminal else PLAIN_INTERVAL_S
         if not ended and now - self._printed < interval_s:
             return
         self._printed = now
-        left_s = (now - self._started) / max(done, 1) * (total - done)
-        line = f"{self._label}, {stage}: {done} of {total}, {clock(left_s)} left"
+        line = f"{self._label}, {stage}: {done} of {total}"
+        if done > self._first and not ended:
+            left_s = (now - self._started) / (done - self._first) * (total - done)
+            line += f", {clock(left_s)} left"
         if what:
             line += f"; {what}"
         if self._terminal:

@@ -17,6 +17,7 @@ from zlrs.engine import Engine
 from zlrs.server.misfires import Reruns
 from zlrs.server.receipts import ModelFacts
 from zlrs.server.variants import Misfires, Variant, Variants
+from zlrs.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,7 +32,7 @@ def variant(core: FakeEngine, settings: MaskSettings | None = None) -> Variant:
         mask_sum="cd" * 32,
         empty_layers=(1,),
         zero_heads="0.1",
-        saved_share=0.25,
+        work=Work(400, 300, 0, 2),
     )
     return Variant(settings or MaskSettings(path="/some/small.mask"), engine, facts, 0.95)
 
@@ -235,3 +236,17 @@ async def test_a_verification_ends_with_its_client() -> None:
             await asyncio.sleep(0.01)
         assert not served.context.verifying.locked()
         assert served.context.admission.in_flight == 0
+
+
+async def test_verify_asks_what_aggressive_requests_may_leave_out() -> None:
+    core = FakeEngine(Script(reply="a"))
+    core.can_skip = True
+    async with serving(core=core) as served:
+        body = {"prompts": ["x"], "repeats": 3, "max_tokens": 2}
+        async with served.client.post("/verify", json=body) as response:
+            report = await response.json()
+        asked = [options["compute"] for options in core.submitted]
+        assert (asked.count("exact"), asked.count("aggressive")) == (4, 4)
+        # Neurons that are left out are not counted, so that nothing is claimed of the work.
+        assert report["token_saving_pct"] is None
+        assert report["status"] != "no_difference"

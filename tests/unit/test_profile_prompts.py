@@ -16,9 +16,12 @@ from zlrs.cli.dispatch import main
 from zlrs.engine import Engine
 from zlrs.errors import InvalidRequestError
 from zlrs.masks import save_mask
+from zlrs.profile.greedy import held_back
+from zlrs.profile.harm import DomainHarm, harm_of
 from zlrs.profile.picture import png
 from zlrs.profile.prompts import QUIET_KL, profile_prompts
 from zlrs.profile.report import confidence_of
+from zlrs.profile.search import Step
 from zlrs.profile.spot import check, gsm8k_tasks, json_tasks
 from zlrs.profile.survey import Influence, PartEntry, PartProfile, Profile
 
@@ -83,7 +86,8 @@ def test_tasks_of_the_spot_checks_know_their_answers(tmp_path: Path) -> None:
     tasks = json_tasks(3)
     assert "Miller of Turin ordered 2 chairs, order number 10007" in tasks[0].prompt
     assert tasks[0].solved('```json\n{"items": 2, "name": "Miller", "city": "Turin", "order": 10007}\n```')
-    assert not tasks[0].solved('{"items": 2, "name": "Miller", "city": "Turin", "order": "10007"}')
+    assert tasks[0].solved('{"items": 2, "name": "Miller", "city": "Turin", "order": "10007"}')
+    assert not tasks[0].solved('{"items": 3, "name": "Miller", "city": "Turin", "order": "10007"}')
     assert not tasks[0].solved("Miller of Lagos")
     assert not tasks[1].solved('{"name": "Miller"}')
     assert len({task.prompt for task in json_tasks(50)}) == 50
@@ -169,3 +173,62 @@ def test_a_built_mask_brings_its_spot_checks_and_confidence(
     assert "spot_checks:" in capsys.readouterr().out
     assert main(["mask", "build", str(small_model()), *arguments, "--checks", "201"]) == 1
     assert "0 to 200" in capsys.readouterr().err
+
+
+def test_progress_tells_the_time_left_by_the_steps_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from zlrs import progress
+
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.delenv("ZLRS_NO_PROGRESS", raising=False)
+    bar = progress.StepProgress("search")
+    now[0] = 200.0  # a model was loaded
+    bar.update("alone", 1, 100)
+    now[0] = 220.0
+    bar.update("alone", 11, 100, "layer 3 mlp")
+    now[0] = 221.0
+    bar.update("alone", 12, 100)
+    bar.update("alone", 100, 100)
+    assert capsys.readouterr().err.splitlines() == [
+        "search, alone: 1 of 100",
+        "search, alone: 11 of 100, 2 min 58 s left; layer 3 mlp",
+        "search, alone: 100 of 100",
+    ]
+
+
+class Scripted:
+    """A search whose masks are numbers: how many parts are out; the harm on held-out texts is given."""
+
+    def __init__(self, held_out: list[float]) -> None:
+        self.kls = held_out
+        self.asked: list[int] = []
+
+    def held_out(self, mask: int) -> list[DomainHarm]:
+        self.asked.append(mask)
+        return [harm_of("only", [[(self.kls[mask], False, 0.0, False)] * 4])]
+
+
+def test_a_load_beside_the_full_model_takes_nothing_that_was_measured_on_it() -> None:
+    from zlrs.cli.serve import _beside
+    from zlrs.config.model import Config, EngineSettings, ZeroLayerSettings
+
+    config = Config(
+        engine=EngineSettings(device="auto", threads=3), zero_layer=ZeroLayerSettings(exits="some.exits")
+    )
+    beside = _beside(config)
+    assert (beside.engine.device, beside.engine.threads) == ("cpu", 3)
+    assert beside.zero_layer.exits is None
+    assert config.zero_layer.exits == "some.exits"
+
+
+@pytest.mark.parametrize(
+    ("kls", "chosen"), [([0, 1, 2, 3, 9], 3), ([0, 1, 2, 3], 3), ([0, 9, 9], 0), ([0], 0)]
+)
+def test_what_held_out_texts_refuse_is_put_back(kls: list[float], chosen: int) -> None:
+    steps = [Step(number, [], None) for number in range(len(kls))]  # type: ignore[arg-type]
+    search = Scripted(kls)
+    found, harms = held_back(search, steps, 3.0)  # type: ignore[arg-type]
+    assert (found, harms[0].kl_mean) == (chosen, kls[chosen])
+    assert len(search.asked) <= 2 + len(kls).bit_length()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,11 @@ import pytest
 
 from zlrs.cli.dispatch import main
 from zlrs.errors import InvalidRequestError, UpstreamUnreachableError
+from zlrs.results import Usage
 from zlrs.verify import Answer, Schedule, Tally, Turn
 from zlrs.verify.prompts import BUILT_IN, read_prompts
 from zlrs.verify.remote import UrlArm
+from zlrs.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,9 +203,25 @@ def test_what_is_no_answer_is_an_error() -> None:
 
 def test_wrong_use_of_the_command_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "some-model"]) == 1
-    assert "--mask" in capsys.readouterr().err
+    assert "--mask FILE or --exits FILE" in capsys.readouterr().err
     assert main(["verify", "http://127.0.0.1:1", "--repeats", "0"]) == 1
     assert "--repeats is 0" in capsys.readouterr().err
     assert main(["verify", "http://127.0.0.1:1", "--model", "m", "--header", "no colon"]) == 1
     assert "NAME: VALUE" in capsys.readouterr().err
     assert len(set(BUILT_IN)) == len(BUILT_IN)
+
+
+def test_work_is_counted_over_the_tokens_that_were_computed() -> None:
+    # 100 for the head, 300 in 3 layers; a mask leaves out half of the layers' work.
+    full, masked = Work(400, 400, 100, 3), Work(400, 250, 100, 3)
+    assert (full.saved_share(), masked.saved_share()) == (0, 0.375)
+    decoded = Usage(input_tokens=10, output_tokens=5, cached_tokens=10)
+    assert full.saved_share(decoded) == 0
+    assert masked.saved_share(decoded) == pytest.approx(0.375)
+    with_prompt = Usage(input_tokens=10, output_tokens=5, cached_tokens=0)
+    # Prompt tokens need no head: 15 x 300 + 5 x 100 against 15 x 150 + 5 x 100.
+    assert masked.saved_share(with_prompt) == pytest.approx(1 - 2750 / 5000)
+    early = replace(decoded, row_layer_skips=5)
+    # Five times one layer of three.
+    assert full.saved_share(early) == pytest.approx(500 / 2000)
+    assert Work().saved_share(early) == 0

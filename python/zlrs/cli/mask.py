@@ -65,7 +65,7 @@ def _build(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--blocks", action="store_true", help="do not try single query heads (quicker)")
     parser.add_argument(
-        "--rejections", type=int, default=6, metavar="N", help="stop after N refused parts (6)"
+        "--rejections", type=int, default=12, metavar="N", help="stop after N refused parts (12)"
     )
     parser.add_argument(
         "--checks", type=int, default=20, metavar="N", help="tasks of each spot check, 0 … 200 (20)"
@@ -245,8 +245,8 @@ def _report_lines(mask: _core.Mask) -> list[str]:
     gain = report.gain
     saved = 1 - gain.token_bytes / gain.token_bytes_full
     kv_saved = 1 - gain.kv_token_bytes / gain.kv_token_bytes_full
-    token = f"{gain.token_bytes} of {gain.token_bytes_full} bytes (-{saved:.1%})"
-    kv = f"{gain.kv_token_bytes} of {gain.kv_token_bytes_full} bytes (-{kv_saved:.1%})"
+    token = f"{gain.token_bytes} of {gain.token_bytes_full} bytes (-{saved:.2%})"
+    kv = f"{gain.kv_token_bytes} of {gain.kv_token_bytes_full} bytes (-{kv_saved:.2%})"
     return [
         f"{len(report.parts)} parts left out within {report.budget_kl:g} nats, {report.steps_back} put back",
         *(_harm_line(harm) for harm in report.held_out),

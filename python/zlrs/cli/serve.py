@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from zlrs.cli.output import note
 from zlrs.cli.parser import Parser
 from zlrs.config import ConfigError, load
@@ -104,7 +106,7 @@ def command(arguments: Sequence[str]) -> int:
         serve(
             config,
             lambda progress: _load(model, config, config.zero_layer.mask, progress),
-            load_masked=lambda mask: _load(model, config, mask),
+            load_masked=lambda mask: _load(model, _beside(config), mask),
             open_graph=(lambda: _open_graph(config)) if config.graph.enabled else None,
             announce=lambda address: _announce(address, model),
         )
@@ -114,6 +116,21 @@ def command(arguments: Sequence[str]) -> int:
 
 def _flags(options: argparse.Namespace) -> dict[str, Value]:
     return {setting: getattr(options, flag) for flag, setting in FLAGS.items()}
+
+
+def _beside(config: Config) -> Config:
+    """The settings of a load with a mask beside the full model.
+
+    Masks run on the processor. Exit heads, thresholds and guesses were measured on the full model, and what
+    they promise does not hold for another one.
+    """
+    structs = msgspec.structs
+    return structs.replace(
+        config,
+        engine=structs.replace(config.engine, device="cpu", kv_precision="f16"),
+        zero_layer=structs.replace(config.zero_layer, exits=None, neurons=None),
+        self_drafting=structs.replace(config.self_drafting, mode="off", mask=None),
+    )
 
 
 def _load(

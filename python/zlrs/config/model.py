@@ -104,7 +104,7 @@ class ZeroLayerSettings(Section, frozen=True):
         Meta(
             description="masks loaded beside, each with its own weights and KV memory; the first fit answers"
         ),
-    ] = []  # noqa: RUF012 - msgspec makes a new one each time
+    ] = field(default_factory=list)
     confidence: Annotated[
         float,
         Meta(

@@ -99,7 +99,7 @@ def frontier(
             model=model,
             budget_kl=budget.kl,
             parts=step.parts,
-            searched=step.harms,
+            searched=step.harms or search.searched(step.mask),
             held_out=held_out,
             steps_back=len(steps) - 1 - chosen,
             gain=gain_of(meter, step.mask),

@@ -97,15 +97,16 @@ def extend(
     place, size, refused = 0, 1, 0
     while place < len(waiting) and refused < budget.rejections:
         batch = waiting[place : place + size]
-        mask = steps[-1].mask
+        masks = [steps[-1].mask]
         for one in batch:
-            for part in (part for part in one.parts if not _is_out(mask, part)):
-                mask = search.add(mask, part, constant=one.constant)
+            masks.append(_without(search, masks[-1], one))
+        mask = masks[-1]
         harms = None if _is_deaf(mask) else search.searched(mask)
         worst = max((harm.kl_upper for harm in harms), default=0.0) if harms else float("inf")
         if harms and worst <= budget.kl:
-            names = [str(one) for one in batch]
-            steps.append(Step(mask, [*steps[-1].parts, *names], harms))
+            for one, partial in zip(batch, masks[1:], strict=True):
+                measured = harms if partial is mask else None
+                steps.append(Step(partial, [*steps[-1].parts, str(one)], measured))
             search.start_from(mask)
             place, size, refused = place + len(batch), min(2 * size, TOGETHER), 0
         elif len(batch) > 1:
@@ -117,13 +118,31 @@ def extend(
 
 
 def held_back(search: Search, steps: Sequence[Step], kl: float) -> tuple[int, list[DomainHarm]]:
-    """The last step that keeps a budget on the texts that the search did not look at, and its harm there."""
+    """The last step that keeps a budget on the texts that the search did not look at, and its harm there.
+
+    Found by halving, for more parts out seldom cost less; what is returned was measured and keeps the budget.
+    """
     chosen = len(steps) - 1
     harms = search.held_out(steps[chosen].mask)
-    while chosen and max(harm.kl_upper for harm in harms) > kl:
-        chosen -= 1
-        harms = search.held_out(steps[chosen].mask)
+    if max(harm.kl_upper for harm in harms) <= kl:
+        return chosen, harms
+    chosen, above = 0, chosen
+    harms = search.held_out(steps[0].mask)
+    while above - chosen > 1:
+        middle = (chosen + above) // 2
+        measured = search.held_out(steps[middle].mask)
+        if max(harm.kl_upper for harm in measured) <= kl:
+            chosen, harms = middle, measured
+        else:
+            above = middle
     return chosen, harms
+
+
+def _without(search: Search, mask: Mask, one: Candidate) -> Mask:
+    """The mask without the parts of a candidate more."""
+    for part in (part for part in one.parts if not _is_out(mask, part)):
+        mask = search.add(mask, part, constant=one.constant)
+    return mask
 
 
 def _is_out(mask: Mask, part: Part) -> bool:

@@ -29,17 +29,20 @@ class Budget(NamedTuple):
     """
 
     kl: float
-    rejections: int = 6
+    rejections: int = 12
     kinds: tuple[Kind, ...] = ("attention", "mlp", "group", "head")
-    screening_windows: int = 1
+    screening_windows: int = 2
 
 
 class Step(NamedTuple):
-    """A mask on the way: what it leaves out, and what it costs on the texts of the search."""
+    """A mask on the way: what it leaves out, and what it costs on the texts of the search.
+
+    Of parts that were added in one go only the last step was measured; the others have no harms.
+    """
 
     mask: Mask
     parts: list[str]
-    harms: list[DomainHarm]
+    harms: list[DomainHarm] | None
 
 
 class Search:

@@ -62,10 +62,12 @@ def json_tasks(count: int) -> list[Task]:
     def task(index: int) -> Task:
         name, city = _NAMES[index % len(_NAMES)], _CITIES[(index * 7 + 3) % len(_CITIES)]
         order, items = 10_007 + 613 * index, 2 + index % 17
-        wanted = {"name": name, "city": city, "order": order, "items": items}
+        wanted = {"name": name, "city": city, "order": str(order), "items": str(items)}
         prompt = (
-            "Give this as one JSON object with the keys name, city, order and items, and nothing else:"
-            f" {name} of {city} ordered {items} chairs, order number {order}."
+            "Put a sentence into one JSON object with the keys name, city, order and items, and write nothing"
+            ' else. "Kim of Seoul ordered 1 chair, order number 9." is {"name": "Kim", "city": "Seoul",'
+            ' "order": 9, "items": 1}. Now:'
+            f' "{name} of {city} ordered {items} chairs, order number {order}."'
         )
         return Task(prompt, lambda answer: _object_in(answer) == wanted)
 
@@ -125,6 +127,8 @@ def _object_in(text: str) -> object:
     """The first JSON object of an answer, also in a code block."""
     found = _OBJECT.search(text)
     try:
-        return json.loads(found[0]) if found else None
+        value = json.loads(found[0]) if found else None
     except ValueError:
         return None
+    # A number in quotation marks is taken as the number.
+    return {key: str(item) for key, item in value.items()} if isinstance(value, dict) else None

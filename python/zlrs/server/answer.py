@@ -157,7 +157,8 @@ class Walk:
             return None
         facts = receipts.end_facts(self.facts, self.asked, finish, self.io_ms, self.dialect.ask.ignored)
         if self.variant is not None:
-            facts["zero_layer"] = {"saved_share": round(self.facts.saved_share, 6), **self.variant.receipt()}
+            saved = self.facts.work.saved_share(finish.usage)
+            facts["zero_layer"] = {"saved_share": round(saved, 6), **self.variant.receipt()}
         return facts if self.turn is None else {**facts, "session": self.turn.facts(finish)}
 
 

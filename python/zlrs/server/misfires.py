@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from zlrs.errors import ZlrsError
+from zlrs.errors import OverloadedError, ZlrsError
 from zlrs.server.log import log
 
 if TYPE_CHECKING:
@@ -87,6 +87,9 @@ async def first_choices(
         ids: The prompt.
         answer: Tokens; a last `STOP` asks whether it ends there.
         options: Greedy.
+
+    Raises:
+        ZlrsError: The engine refuses, fails or is closed.
     """
     found: list[int] = []
     while len(found) < len(answer):
@@ -94,6 +97,8 @@ async def first_choices(
         before = [*ids, *answer[: len(found)]]
         own: GenerateOptions = {**options, "max_tokens": asked}
         completion = await engine.complete_async(before, **own)
+        if completion.finish_reason not in {"stop", "max_tokens"}:
+            raise OverloadedError(f"a re-run was cut short: {completion.finish_reason}")
         chosen = list(completion.token_ids[:asked])
         if len(chosen) < asked:
             chosen.append(STOP)

@@ -6,8 +6,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from zlrs.work import UNKNOWN, Work
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from zlrs.engine import Engine
     from zlrs.results import Finish, Timings, Usage
@@ -45,8 +47,7 @@ class ModelFacts:
     kv_tokens: int
     numerics_version: int = 1
     device: str = "cpu"
-    saved_share: float = 0.0
-    """Share of the multiply-adds of a decoded token that a mask leaves out."""
+    work: Work = UNKNOWN
     kv_precision: str = "f16"
     hardware: Callable[[], tuple[str, str]] = _on_processor
     can_skip: bool = False
@@ -68,7 +69,7 @@ class ModelFacts:
             kv_tokens=engine.statistics["kv_blocks_total"] * BLOCK_TOKENS,
             numerics_version=int(info["numerics_version"]),
             device=header_safe(str(info["device"])),
-            saved_share=_saved_share(info),
+            work=Work.of(info),
             kv_precision=str(info["kv_precision"]),
             hardware=engine.hardware,
             can_skip=bool(info["can_skip"]),
@@ -102,11 +103,6 @@ class ModelFacts:
     def fingerprint(self) -> str:
         """The Chat API's `system_fingerprint`."""
         return f"fp_{self._sums('_')}"
-
-
-def _saved_share(info: Mapping[str, str | int | bool]) -> float:
-    full = int(info.get("token_multiply_adds_full", 0))
-    return 1 - int(info["token_multiply_adds"]) / full if full else 0.0
 
 
 def header_safe(text: str) -> str:
@@ -210,8 +206,8 @@ def end_facts(
         "model_version": facts.version,
         "compute_profile": compute_profile(facts, request.mode(can_skip=facts.can_skip), finish.usage),
     }
-    if facts.mask_sum:
-        known["zero_layer"] = {"saved_share": round(facts.saved_share, 6)}
+    if facts.mask_sum or finish.usage.row_layer_skips:
+        known["zero_layer"] = {"saved_share": round(facts.work.saved_share(finish.usage), 6)}
     if request.validated:
         known["validation"] = [asdict(note) for note in finish.notes]
     if request.diagnostic:

@@ -166,7 +166,7 @@ def load_variants(config: Config, load: Callable[[str], Engine]) -> Variants:
             confidence=round(confidence, 4),
             weight_bytes=int(info["weight_bytes"]),
             kv_bytes=int(info["kv_bytes"]),
-            saved_share=round(variant.facts.saved_share, 4),
+            saved_share=round(variant.facts.work.saved_share(), 4),
         )
         found.append(variant)
     return Variants(found, least)

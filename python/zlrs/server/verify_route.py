@@ -134,6 +134,9 @@ async def _ask(
     if completion.finish_reason in {"cancelled", "deadline"}:
         raise refuse("api_error", "an answer was cancelled", suggestion="Send the request again")
     total_ms = 1000 * (time.perf_counter() - started)
-    # How much of the work layers are that were left out for some rows is not said.
-    saved = None if completion.usage.row_layer_skips else facts.saved_share
-    return Answer(completion.text, total_ms, completion.usage.output_tokens, saved, facts.empty_layers)
+    usage = completion.usage
+    saved: float | None = facts.work.saved_share(usage)
+    counted = usage.row_layer_skips and facts.work.full
+    if options.get("compute") == "aggressive" and not counted:
+        saved = None  # neurons may have been left out, and nobody counts them
+    return Answer(completion.text, total_ms, usage.output_tokens, saved, facts.empty_layers)

@@ -26,8 +26,8 @@ class Answer(NamedTuple):
         text: What was answered.
         total_ms: From the question to the last token.
         tokens: Tokens of the answer, as the usage counts them.
-        saved_share: Share of the multiply-adds of a decoded token that were not done, 0 … 1; `None` if the
-            answer does not say.
+        saved_share: Share of its multiply-adds with weights that were not done, 0 … 1; `None` if it does not
+            say.
         empty_layers: Layers that were not there; `None` if the answer does not say.
     """
 
@@ -46,8 +46,8 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             though work was left out or answers differ; `no_difference`: nothing was left out and all answers
             are the same, whatever the times say.
         zombie_layers: Layers that the baseline computed and the other one does not have.
-        token_saving_pct: Share of the multiply-adds of a decoded token that were not done, in per cent,
-            beside the baseline; `null` where the answers do not say. Tokens are counted as ever.
+        token_saving_pct: Share of the multiply-adds with weights that were not done, in per cent, of those of
+            the baseline; `null` where the answers do not say. Tokens are counted as ever.
         latency_improvement_ms: Median of the differences baseline - other of whole answers; below 0: slower.
         confidence: Share of 2,000 samples drawn from the differences (bootstrap) whose median is above 0: how
             sure it is that the other one is faster, 0 … 1; 0.5 knows nothing.
@@ -131,7 +131,7 @@ class Tally:
         confidence = confidence_of(differences, seed)
         same = sum(one.text == other.text for one, other in pairs) / len(pairs)
         first, last = pairs[-1]
-        saved = _saved(first, last)
+        saved = _saved(pairs)
         missing = sorted(set(last.empty_layers or ()) - set(first.empty_layers or ()))
         return Verification(
             status=_status(confidence, same=same == 1, saved=saved, missing=missing),
@@ -161,12 +161,14 @@ def confidence_of(differences: Sequence[float], seed: int = 1) -> float:
     return above / RESAMPLES
 
 
-def _saved(one: Answer, other: Answer) -> float | None:
-    """What the other left out of what the baseline did."""
-    if other.saved_share is None:
-        return None
-    done = 1 - (one.saved_share or 0.0)
-    return 1 - (1 - other.saved_share) / done if done else 0.0
+def _saved(pairs: Sequence[tuple[Answer, Answer]]) -> float | None:
+    """What the other left out of what the baseline did: the mean over all pairs that say so."""
+    shares = []
+    for one, other in pairs:
+        if other.saved_share is not None:
+            done = 1 - (one.saved_share or 0.0)
+            shares.append(1 - (1 - other.saved_share) / done if done else 0.0)
+    return statistics.fmean(shares) if shares else None
 
 
 def _status(confidence: float, *, same: bool, saved: float | None, missing: Sequence[int]) -> Status:

@@ -162,9 +162,9 @@ def _saved(body: Mapping[str, object]) -> float | None:
     zero_layer, profile = receipt.get("zero_layer"), receipt.get("compute_profile")
     if isinstance(zero_layer, dict) and isinstance(share := zero_layer.get("saved_share"), (int, float)):
         return float(share)
-    if isinstance(profile, dict) and profile.get("sparse_skips") == 0 == profile.get("row_layer_skips"):
-        return 0.0
-    return None
+    if not isinstance(profile, dict) or str(profile.get("mode")).startswith("aggressive"):
+        return None  # neurons may have been left out, and nobody counts them
+    return 0.0 if profile.get("sparse_skips") == 0 == profile.get("row_layer_skips") else None
 
 
 def _empty_layers(headers: http.client.HTTPMessage) -> tuple[int, ...] | None:

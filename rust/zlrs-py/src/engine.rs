@@ -156,6 +156,7 @@ impl PyEngine {
         info.set_item("weight_bytes", facts.weight_bytes)?;
         info.set_item("token_multiply_adds", facts.token_multiply_adds)?;
         info.set_item("token_multiply_adds_full", facts.token_multiply_adds_full)?;
+        info.set_item("head_multiply_adds", facts.head_multiply_adds)?;
         let heads = facts.zero_heads.iter().map(|(layer, head)| format!("{layer}.{head}"));
         info.set_item("zero_heads", heads.collect::<Vec<_>>().join(","))?;
         info.set_item("mask_sum", self.engine.mask_sum().map_or_else(String::new, |sum| hex(&sum)))?;

@@ -50,6 +50,8 @@ pub struct Facts {
     pub token_multiply_adds: usize,
     /// The same without a mask.
     pub token_multiply_adds_full: usize,
+    /// The head's among both.
+    pub head_multiply_adds: usize,
 }
 
 /// What became of a mask.
@@ -165,6 +167,7 @@ impl Facts {
             parts: Vec::new(),
             token_multiply_adds: multiply_adds(decoder),
             token_multiply_adds_full: multiply_adds(decoder),
+            head_multiply_adds: decoder.vocabulary * decoder.width,
         }
     }
 }
