@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skip import drafts, exits, masks, neurons, tiles
+from skip import drafts, exits, masks, neurons, ring, tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,4 +24,5 @@ PARTS: dict[str, Callable[[Setting], list[Figure]]] = {
     "exits": exits.measure,
     "drafts": drafts.measure,
     "neurons": neurons.measure,
+    "ring": ring.measure,
 }

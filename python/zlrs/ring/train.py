@@ -30,6 +30,8 @@ FALSE_ALARMS = 0.01
 CLEAN_SHARE = 0.25
 """Of the answers, so many are read without a fault."""
 LEAST_PAIRS = 20
+PASSES = 6
+"""Most times an answer is read, each time with other faults."""
 
 
 @dataclass(frozen=True)
@@ -153,9 +155,12 @@ class _Reader:
         self.teacher, self.random, self.names = teacher, random, names
 
     def read(self, group: str, pairs: Sequence[Pair], kinds: Sequence[str], tokens: int) -> None:
-        """Read an answer of each pair, with a fault of one kind or none, until there are so many tokens."""
+        """Read an answer of each pair, with a fault of one kind or none, until there are so many tokens.
+
+        Where the pairs are few they are read again, with other faults.
+        """
         count = 0
-        for pair in pairs:
+        for pair in [pair for _ in range(PASSES) for pair in pairs]:
             if count >= tokens:
                 return
             order = self.random.sample(list(kinds), len(kinds))

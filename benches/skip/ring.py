@@ -1,4 +1,4 @@
-"""What provisional streams and the validation ring bring: time to see a token, and how well a head marks.
+"""Provisional streams and the validation ring: time to see a token, final texts, and how well a head marks.
 
 Questions are asked again, as people ask them again, so that drafts are accepted; exact and provisional
 streams take turns. A token is seen in an exact stream when its delta comes, in a provisional one when its
@@ -7,22 +7,28 @@ last text is shown.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import tempfile
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from report import Figure, versus, write_report
+from report import ROOT, Figure, versus
 
 from zlrs import Engine, _core
 from zlrs.models import resolve
 from zlrs.results import Delta, Token
 from zlrs.ring import read_pairs, train
 
+if TYPE_CHECKING:
+    from skip.setting import Setting
+
 CONTEXT_TOKENS = 2048
+PAIRS = (
+    ROOT / "benches" / "engine" / "wikitext2_excerpt.txt",
+    ROOT / "benches" / "skip" / "gsm8k_excerpt.jsonl",
+)
+"""What the head is fitted to and tried on."""
+HEAD_TOKENS = 40_000
 STREAMS = 500
 """Provisional streams whose final text is compared."""
 TIMED_TOKENS = 96
@@ -99,16 +105,20 @@ def prompts(count: int) -> list[list[dict[str, str]]]:
 
 
 def timing(engine: Engine, rounds: int) -> list[Figure]:
-    """Time to see tokens, exact and provisional in turns."""
+    """Time to see tokens, exact and provisional by turns."""
     first: tuple[list[float], list[float]] = ([], [])
     gaps: tuple[list[float], list[float]] = ([], [])
     means: tuple[list[float], list[float]] = ([], [])
     leads: list[float] = []
     accepted = tokens = 0
-    for prompt in prompts(rounds * len(ASKED)):
+    for turn, prompt in enumerate(prompts(rounds * len(ASKED))):
         # The first time it is new; what is timed is asked again.
         engine.generate(prompt, max_tokens=TIMED_TOKENS)
-        pair = (exact(engine, prompt, TIMED_TOKENS), provisional(engine, prompt, TIMED_TOKENS))
+        if turn % 2:
+            late = provisional(engine, prompt, TIMED_TOKENS)
+            pair = (exact(engine, prompt, TIMED_TOKENS), late)
+        else:
+            pair = (exact(engine, prompt, TIMED_TOKENS), provisional(engine, prompt, TIMED_TOKENS))
         if pair[0].ids != pair[1].ids:
             raise AssertionError("the streams differ")
         for index, seen in enumerate(pair):
@@ -119,24 +129,24 @@ def timing(engine: Engine, rounds: int) -> list[Figure]:
         leads.extend((a - b) * 1000 for a, b in zip(pair[0].at, pair[1].at, strict=True))
         accepted += pair[1].accepted
         tokens += len(pair[1].ids)
-    share = accepted / tokens
-    note = f"{tokens} tokens, {share:.0%} of them accepted drafts; asked for the second and third time"
+    note = f"{tokens} tokens, {accepted / tokens:.0%} of them accepted drafts; questions asked again"
     ahead = statistics.mean(lead > 1 for lead in leads)
+    middle = [statistics.median(gap) for gap in gaps]
     return [
         versus(
-            "first visible token, median", "ms", statistics.median(first[1]), "exact stream",
+            "ring: first visible token, median", "ms", statistics.median(first[1]), "exact stream",
             statistics.median(first[0]), "<= 0.99 x", note,
         ),
-        versus(
-            "between tokens, p50", "ms", statistics.median(gaps[1]), "exact stream",
-            statistics.median(gaps[0]), "<= 0.99 x", note,
+        Figure(
+            "ring: between tokens, p50", "ms", middle[1], "exact stream", middle[0],
+            note="0 where most tokens come together with the one before them, in both streams",
         ),
         versus(
-            "between tokens, mean of an answer, median", "ms", statistics.median(means[1]), "exact stream",
-            statistics.median(means[0]), note=note,
+            "ring: between tokens, mean", "ms", statistics.mean(means[1]), "exact stream",
+            statistics.mean(means[0]), "<= 0.99 x", note,
         ),
         Figure(
-            "a token is seen earlier by, median", "ms", statistics.median(leads),
+            "ring: a token is seen earlier by, median", "ms", statistics.median(leads),
             note=f"{ahead:.0%} of the tokens more than 1 ms earlier",
         ),
     ]  # fmt: skip
@@ -150,62 +160,45 @@ def identical(engine: Engine, streams: int) -> Figure:
         seen = provisional(engine, prompt, COMPARED_TOKENS)
         same += (plain.text, plain.token_ids) == (seen.text, seen.ids)
     return Figure(
-        "provisional streams whose final text is the plain answer", "", same,
+        "ring: provisional streams whose final text is the plain answer", "", same,
         target=f"= {streams}", met=same == streams, note=f"of {streams}",
     )  # fmt: skip
 
 
-def head(model: str, data: list[Path], tokens: int, threads: int) -> list[Figure]:
+def head(setting: Setting) -> list[Figure]:
     """Fit a head and say what it does on texts it was not fitted to."""
-    file, report = train(resolve(model), read_pairs(data), tokens=tokens, threads=threads, progress=print)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "ring.safetensors"
-        path.write_bytes(file)
-        size = path.stat().st_size
+    file, report = train(
+        resolve(setting.model), read_pairs(PAIRS), tokens=HEAD_TOKENS, threads=setting.threads, progress=print
+    )
     weights = _core.RingHead(file).weights
     about = f"{report.documents[0]} sources, {report.documents[1]} held out; {report.tokens[0]} tokens"
     return [
         versus(
-            "ring head: AUROC, faults of kinds it was shown", "", report.auroc, "-ln p alone",
+            "ring: head, AUROC of faults of kinds it was shown", "", report.auroc, "-ln p alone",
             report.auroc_surprise, note=about,
         ),
         Figure(
-            "ring head: AUROC in-domain against its target", "", report.auroc, target=">= 0.75",
+            "ring: head, AUROC in-domain beside its target", "", report.auroc, target=">= 0.75",
             met=report.auroc >= 0.75,
             note=f"marks {report.marked_wrong:.0%} of the wrong and {report.marked_right:.1%} of the right",
         ),
         versus(
-            f"ring head: AUROC, faults in {report.transfer_kind}s, a kind it was not shown", "",
+            f"ring: head, AUROC of faults in {report.transfer_kind}s, a kind it was not shown", "",
             report.transfer_auroc, "-ln p alone", report.transfer_auroc_surprise,
             note=f"marks {report.transfer_marked_wrong:.0%} of the wrong tokens",
         ),
         Figure(
-            "ring head: training", "min", report.seconds / 60, target="<= 25 min",
-            met=report.seconds <= 25 * 60, note=f"{weights} weights, {size} bytes",
+            "ring: head, training", "min", report.seconds / 60, target="<= 25 min",
+            met=report.seconds <= 25 * 60, note=f"{weights} weights, {len(file)} bytes",
         ),
     ]  # fmt: skip
 
 
-def main() -> None:
-    """Measure, print, and write docs/benchmarks/ring-NAME.json."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--data", nargs="*", type=Path, default=[], help="texts for the head; none = no head")
-    parser.add_argument("--tokens", type=int, default=60_000, help="answer tokens that the head is fitted to")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--streams", type=int, default=STREAMS)
-    parser.add_argument("--threads", type=int, default=2)
-    options = parser.parse_args()
+def measure(setting: Setting) -> list[Figure]:
+    """All of it."""
     with Engine.load(
-        options.model, threads=options.threads, context_tokens=CONTEXT_TOKENS, progress=False
+        setting.model, threads=setting.threads, context_tokens=CONTEXT_TOKENS, progress=False
     ) as engine:
-        figures = timing(engine, options.rounds)
-        figures.append(identical(engine, options.streams))
-    if options.data:
-        figures += head(options.model, options.data, options.tokens, options.threads)
-    print(json.dumps([figure.value for figure in figures]))
-    write_report(f"ring-{options.model}", figures)
-
-
-if __name__ == "__main__":
-    main()
+        figures = timing(engine, setting.rounds)
+        figures.append(identical(engine, STREAMS))
+    return figures + head(setting)
