@@ -94,7 +94,23 @@ def test_a_head_is_fitted_shown_and_used(tmp_path: Path, capsys: pytest.CaptureF
     model = small_model()
     data, out = tmp_path / "pairs.jsonl", tmp_path / "ring.safetensors"
     data.write_text(some_pairs(60))
-    assert main(["ring", "train", str(model), "--data", str(data), "--out", str(out), "--int8"]) == 0
+    assert (
+        main(
+            [
+                "ring",
+                "train",
+                str(model),
+                "--data",
+                str(data),
+                "--out",
+                str(out),
+                "--int8",
+                "--tokens",
+                "2500",
+            ]
+        )
+        == 0
+    )
     assert capsys.readouterr().out.strip() == str(out)
     assert main(["ring", "show", str(out)]) == 0
     shown = json.loads(capsys.readouterr().out)

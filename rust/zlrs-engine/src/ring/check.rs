@@ -108,6 +108,8 @@ pub struct Checker {
     judged: usize,
     /// Byte from which each rule looks, and where its last match began.
     rules: Vec<(usize, usize)>,
+    /// What of the source each rule allows, once it has been looked for.
+    rule_spans: Vec<Option<Arc<[String]>>>,
     /// Tokens whose repetition was looked at.
     repeated: usize,
     rounds: HashMap<usize, usize>,
@@ -120,6 +122,7 @@ impl Checker {
     pub fn new(validation: Arc<Validation>, source: String) -> Self {
         Self {
             rules: vec![(0, 0); validation.rules.len()],
+            rule_spans: vec![None; validation.rules.len()],
             validation,
             source: Source::new(source),
             text: String::new(),
@@ -204,7 +207,9 @@ impl Checker {
                     Verdict::Kept(begin, end) => self.rules[index] = (end, begin),
                     Verdict::Broken(begin, end) => {
                         self.rules[index] = (end, begin);
-                        let spans = rule.spans(self.source.text(), RULE_SPANS_LIMIT);
+                        let spans = self.rule_spans[index]
+                            .get_or_insert_with(|| rule.spans(self.source.text(), RULE_SPANS_LIMIT).into());
+                        let spans = Arc::clone(spans);
                         let marked: String = self.text[end..].chars().take(32).collect();
                         if let Some(redo) = self.mark(&rule.name, end, marked, &spans, None, oldest) {
                             return Some(redo);

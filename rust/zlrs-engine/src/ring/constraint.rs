@@ -17,30 +17,32 @@ pub enum Constraint {
 }
 
 impl Constraint {
-    /// The likeliest token that is allowed, the lower id among equals; `None` when none is. O(vocabulary × spans).
+    /// The likeliest token that is allowed, the lower id among equals; `None` when none is. O(vocabulary + spans), and
+    /// O(spans) for each token that begins like one of them.
     pub fn choose(&self, logits: &[f32], vocabulary: &dyn Vocabulary) -> Option<u32> {
+        let rests = Rests::of(self);
         let mut best: Option<(u32, f32)> = None;
         for (id, &logit) in (0_u32..).zip(logits) {
-            if best.is_none_or(|(_, most)| logit > most) && self.allows(id, vocabulary) {
+            if best.is_none_or(|(_, most)| logit > most) && self.allows(id, vocabulary, &rests) {
                 best = Some((id, logit));
             }
         }
         best.map(|(id, _)| id)
     }
 
-    fn allows(&self, id: u32, vocabulary: &dyn Vocabulary) -> bool {
-        match self {
-            Self::Ban(banned) => id != *banned,
-            Self::Copy { spans, written } => {
-                let is_text = !vocabulary.is_control(id) && !vocabulary.is_end(id);
-                let bytes = if is_text { vocabulary.token_bytes(id) } else { &[] };
-                let rests = spans.iter().filter_map(|span| span.strip_prefix(&written[..]));
-                let is_whole = spans.contains(written);
-                // Behind a whole span comes anything that does not make another word or number of it.
-                (is_whole
-                    && !bytes.first().is_some_and(u8::is_ascii_alphanumeric)
-                    && (!is_text || !bytes.is_empty()))
-                    || (!bytes.is_empty() && rests.into_iter().any(|rest| rest.starts_with(bytes)))
+    fn allows(&self, id: u32, vocabulary: &dyn Vocabulary, rests: &Rests<'_>) -> bool {
+        if let Self::Ban(banned) = self {
+            return id != *banned;
+        }
+        let is_text = !vocabulary.is_control(id) && !vocabulary.is_end(id);
+        let bytes = if is_text { vocabulary.token_bytes(id) } else { &[] };
+        match bytes.first() {
+            // The end of the turn or markup, or a token without text.
+            None => rests.is_whole && !is_text,
+            // Behind a whole span comes anything that does not make another word or number of it.
+            Some(first) if rests.is_whole && !first.is_ascii_alphanumeric() => true,
+            Some(&first) => {
+                rests.begins[first as usize] && rests.rests.iter().any(|rest| rest.starts_with(bytes))
             }
         }
     }
@@ -54,5 +56,32 @@ impl Constraint {
                 !bytes.is_empty() && spans.iter().any(|span| span.starts_with(written))
             }
         }
+    }
+}
+
+/// How the spans go on behind what is written.
+struct Rests<'spans> {
+    rests: Vec<&'spans [u8]>,
+    /// First bytes of them.
+    begins: [bool; 256],
+    /// Whether what is written is a span already.
+    is_whole: bool,
+}
+
+impl<'spans> Rests<'spans> {
+    fn of(constraint: &'spans Constraint) -> Self {
+        let mut found = Self { rests: Vec::new(), begins: [false; 256], is_whole: false };
+        if let Constraint::Copy { spans, written } = constraint {
+            for rest in spans.iter().filter_map(|span| span.strip_prefix(&written[..])) {
+                match rest.first() {
+                    None => found.is_whole = true,
+                    Some(&first) => {
+                        found.begins[first as usize] = true;
+                        found.rests.push(rest);
+                    }
+                }
+            }
+        }
+        found
     }
 }
