@@ -128,6 +128,7 @@ def _spot_checks(
     note(f"spot checks: {', '.join(f'{len(some)} of {name}' for name, some, _ in tasks)}")
     load = {"threads": options.threads, "context_tokens": CHECK_CONTEXT_TOKENS, "progress": False}
     load["kv_bytes"] = CHECK_KV_BYTES
+    load["queue_limit"] = CHECKS_LIMIT
     with (
         Engine.load(options.model, **load) as full,
         Engine.load(options.model, mask=options.out, **load) as masked,
