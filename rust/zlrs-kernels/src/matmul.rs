@@ -136,11 +136,11 @@ pub(crate) struct Gated<'a> {
     pub(crate) least: Option<&'a [f32]>,
 }
 
-/// Values that are gated at a time: a strip's.
-pub(crate) const GATED_AT_ONCE: usize = 8;
+/// Values that are gated at a time.
+const GATED_AT_ONCE: usize = 8;
 
 /// `out[i] = gate(gate[i]) · up[i]`, 0 where the gate's own magnitude is not above `least`.
-pub(crate) fn gate_above(kind: Gate, isa: Isa, least: f32, gate: &[f32], up: &[f32], out: &mut [f32]) {
+fn gate_above(kind: Gate, isa: Isa, least: f32, gate: &[f32], up: &[f32], out: &mut [f32]) {
     let chunks = gate.chunks(GATED_AT_ONCE).zip(up.chunks(GATED_AT_ONCE));
     for ((gate, up), out) in chunks.zip(out.chunks_mut(GATED_AT_ONCE)) {
         let mut through = [0.0; GATED_AT_ONCE];

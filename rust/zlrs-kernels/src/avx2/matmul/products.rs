@@ -15,7 +15,7 @@ use super::q6_k::Q6K;
 use super::q8_0::Q8_0;
 use super::task::Task;
 use crate::avx512::{self, Wide};
-use crate::matmul::{self, Gate, Product, gate_above};
+use crate::matmul::{self, Gate, Product};
 use crate::output::{Columns, Parts, SMALL_WORK, share};
 use crate::{Isa, KernelError, Pool, Scratch, TensorType};
 use std::ops::Range;
@@ -333,37 +333,46 @@ unsafe fn gate_strips(
     strips: Range<usize>,
     run: &dyn Fn(Range<usize>),
 ) {
-    let rows_of = |strip: usize| strip * STRIP_ROWS..first.rows.min((strip + 1) * STRIP_ROWS);
+    let rows_of = |strips: Range<usize>| strips.start * STRIP_ROWS..first.rows.min(strips.end * STRIP_ROWS);
+    for column in 0..first.columns {
+        let rows = rows_of(strips.clone());
+        // SAFETY: the caller's promise; the range ends within the rows; nothing else holds these segments.
+        unsafe {
+            // What the gate lets through of 1.
+            let ones = second.out.segment(column, rows.clone());
+            ones.fill(1.0);
+            let gate = first.out.segment(column, rows.clone());
+            gated.gate.apply(gated.isa, gate, ones, gated.out.segment(column, rows));
+        }
+    }
     let counts = |strip: usize| {
-        (0..first.columns).any(|column| {
-            // SAFETY: the caller's promise; the range ends within the rows.
-            let gate = unsafe { first.out.segment(column, rows_of(strip)) };
-            let mut through = [0.0; STRIP_ROWS];
-            let through = &mut through[..gate.len()];
-            gated.gate.apply(gated.isa, gate, &[1.0; STRIP_ROWS][..gate.len()], through);
+        least.iter().enumerate().any(|(column, &least)| {
+            // SAFETY: as above.
+            let through = unsafe { gated.out.segment(column, rows_of(strip..strip + 1)) };
             // What is not a number counts.
-            !through.iter().all(|through| through.abs() <= least[column])
+            !through.iter().all(|through| through.abs() <= least)
         })
     };
     let mut next = strips.start;
     while next < strips.end {
-        let start = next;
-        let alive = counts(next);
-        while next < strips.end && counts(next) == alive {
+        let (start, is_alive) = (next, counts(next));
+        next += 1;
+        while next < strips.end && counts(next) == is_alive {
             next += 1;
         }
-        let rows = start * STRIP_ROWS..first.rows.min(next * STRIP_ROWS);
-        if alive {
+        if is_alive {
             run(start..next);
         }
         for (column, &least) in least.iter().enumerate() {
-            // SAFETY: as above; nothing else holds these segments.
+            let rows = rows_of(start..next);
+            // SAFETY: as above.
             unsafe {
                 let out = gated.out.segment(column, rows.clone());
-                if alive {
-                    let gate = first.out.segment(column, rows.clone());
-                    let up = second.out.segment(column, rows.clone());
-                    gate_above(gated.gate, gated.isa, least, gate, up, out);
+                if is_alive {
+                    // A gate's result is its activation, rounded, times the other product.
+                    for (out, up) in out.iter_mut().zip(second.out.segment(column, rows)) {
+                        *out = if out.abs() <= least { 0.0 } else { *out * *up };
+                    }
                 } else {
                     out.fill(0.0);
                 }
