@@ -76,6 +76,7 @@ def test_exact_answers_do_not_know_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.t1
+@pytest.mark.timeout(240)
 def test_the_command_measures_and_says_what_it_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
