@@ -42,7 +42,7 @@ impl Constraint {
             // Behind a whole span comes anything that does not make another word or number of it.
             Some(first) if rests.is_whole && !first.is_ascii_alphanumeric() => true,
             Some(&first) => {
-                rests.begins[first as usize] && rests.rests.iter().any(|rest| rest.starts_with(bytes))
+                rests.begins[first as usize] && rests.of_spans.iter().any(|rest| rest.starts_with(bytes))
             }
         }
     }
@@ -61,7 +61,8 @@ impl Constraint {
 
 /// How the spans go on behind what is written.
 struct Rests<'spans> {
-    rests: Vec<&'spans [u8]>,
+    /// What is left of each span.
+    of_spans: Vec<&'spans [u8]>,
     /// First bytes of them.
     begins: [bool; 256],
     /// Whether what is written is a span already.
@@ -70,14 +71,14 @@ struct Rests<'spans> {
 
 impl<'spans> Rests<'spans> {
     fn of(constraint: &'spans Constraint) -> Self {
-        let mut found = Self { rests: Vec::new(), begins: [false; 256], is_whole: false };
+        let mut found = Self { of_spans: Vec::new(), begins: [false; 256], is_whole: false };
         if let Constraint::Copy { spans, written } = constraint {
             for rest in spans.iter().filter_map(|span| span.strip_prefix(&written[..])) {
                 match rest.first() {
                     None => found.is_whole = true,
                     Some(&first) => {
                         found.begins[first as usize] = true;
-                        found.rests.push(rest);
+                        found.of_spans.push(rest);
                     }
                 }
             }
