@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 WORKERS = 8
 LONGEST_LIFE_S = 0.3
+ROUNDS = 5
+"""Of asking again what was missed."""
 
 
 class Life:
@@ -108,10 +110,22 @@ async def lives(upstream: MockUpstream, store: Path, count: int, chance: random.
     try:
         async with aiohttp.ClientSession() as session:
             await ask(session, life.url, "May I come in?")
+            missed = []
             for question in sorted(asked):
                 decided, text = await ask(session, life.url, question)
                 assert text == f"You asked: {question}"
-                hits += decided.startswith("hit;")
+                if decided.startswith("hit;"):
+                    hits += 1
+                else:
+                    missed.append(question)
+            # Where the disk is slower than the answers come, those over the writer's queue are not stored:
+            # the next to ask pays again.
+            for _ in range(ROUNDS):
+                if len(keys_in(store)) == len(asked) + 1:
+                    break
+                await asyncio.sleep(1)
+                for question in missed:
+                    await ask(session, life.url, question)
         life.process.send_signal(signal.SIGTERM)
         await asyncio.wait_for(life.process.communicate(), 30)
     finally:
