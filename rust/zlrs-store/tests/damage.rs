@@ -184,6 +184,8 @@ fn a_deleted_or_replaced_file_takes_the_store_out_of_service() {
         if replace {
             fs::write(database(&directory), b"").unwrap();
         }
+        // Reads look at the file once a millisecond.
+        std::thread::sleep(std::time::Duration::from_millis(3));
         assert_eq!(store.get(&digest("key", 1), NOW_MS).facts(), LookupFacts::Unavailable);
         assert!(store.broken().unwrap().contains("deleted or replaced"));
         assert!(matches!(store.put(entry(90, &secrets), WAIT), Err(StoreError::Broken(_))));
