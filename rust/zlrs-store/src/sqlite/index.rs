@@ -14,7 +14,7 @@ const BUCKET_ENTRIES: usize = 64;
 /// Entries a full bucket gets room for. The less, the less lies idle.
 const BUCKET_GROWTH: usize = 6;
 /// Room left by entries that are gone before it is given back.
-const BUCKET_IDLE: usize = 4 * BUCKET_GROWTH;
+const BUCKET_IDLE: usize = 2 * BUCKET_GROWTH;
 
 /// First half of a key, and where its entry is. Packed to bytes so that no padding is paid a million times over.
 #[derive(Clone, Copy, PartialEq, Eq)]
