@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE_S = 5.0
+PATIENCE_S = 20.0
 
 
 async def eventually(
