@@ -6,6 +6,7 @@
 //! character.
 #![forbid(unsafe_code)]
 
+mod alone;
 pub mod backend;
 pub mod clock;
 mod compute;

@@ -13,6 +13,7 @@ use zlrs_model::gguf::File;
 use zlrs_model::tokenizer::{Segment, Tokenizer};
 use zlrs_model::weights::Weights;
 
+use crate::alone::default_threads;
 use crate::backend::Backend as _;
 use crate::cpu::CpuBackend;
 use crate::kv::{Arena, BLOCK_TOKENS, Sequence};
@@ -158,8 +159,7 @@ impl Teacher {
         window_tokens: usize,
     ) -> Result<Self, EngineError> {
         let isa = isa.map_or_else(Isa::select, Isa::checked)?;
-        let threads = threads
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS));
+        let threads = threads.unwrap_or_else(default_threads);
         if !(1..=MAX_THREADS).contains(&threads) {
             let allowed = format!("1 to {MAX_THREADS}");
             return Err(EngineError::Option { name: "threads", given: threads, allowed });

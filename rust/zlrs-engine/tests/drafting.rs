@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 use support::scripted::*;
-use zlrs_engine::draft::{DraftSource, Drafter};
+use support::wild::Wild;
 use zlrs_engine::sampling::Sampling;
 use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};
 use zlrs_engine::{Drafting, EngineError, Event, FinishReason, Request, Tenant};
@@ -57,27 +57,6 @@ fn answers_of_one_tenant_are_not_guessed_for_another() {
     assert_eq!(accepted(1), 0);
     assert!(accepted(1) > 40);
     assert_eq!(accepted(2), 0);
-}
-
-/// Guesses by a fixed list, most of them wrong.
-struct Wild(Vec<u32>);
-
-impl DraftSource for Wild {
-    fn begin(&mut self, _: &Tenant) -> Box<dyn Drafter> {
-        Box::new(Wild(self.0.clone()))
-    }
-    fn learn(&mut self, _: &Tenant, _: &[u32]) {}
-}
-
-impl Drafter for Wild {
-    fn observe(&mut self, ids: &[u32]) {
-        let turn = ids.len() % self.0.len();
-        self.0.rotate_left(turn);
-    }
-    fn propose(&mut self, limit: usize, out: &mut Vec<u32>) -> usize {
-        out.extend(self.0.iter().copied().take(limit));
-        3
-    }
 }
 
 fn say() -> impl Strategy<Value = Say> {

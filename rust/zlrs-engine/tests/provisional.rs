@@ -5,31 +5,10 @@ mod support;
 
 use proptest::prelude::*;
 use support::scripted::*;
-use zlrs_engine::draft::{DraftSource, Drafter};
+use support::wild::Wild;
 use zlrs_engine::ring::{RING_DEPTH, TokenEvent, TokenEvents};
 use zlrs_engine::scheduler::SchedulerOptions;
-use zlrs_engine::{Drafting, Event, Generation, Request, Tenant};
-
-/// Guesses by a fixed list, most of them wrong.
-struct Wild(Vec<u32>);
-
-impl DraftSource for Wild {
-    fn begin(&mut self, _: &Tenant) -> Box<dyn Drafter> {
-        Box::new(Wild(self.0.clone()))
-    }
-    fn learn(&mut self, _: &Tenant, _: &[u32]) {}
-}
-
-impl Drafter for Wild {
-    fn observe(&mut self, ids: &[u32]) {
-        let turn = ids.len() % self.0.len();
-        self.0.rotate_left(turn);
-    }
-    fn propose(&mut self, limit: usize, out: &mut Vec<u32>) -> usize {
-        out.extend(self.0.iter().copied().take(limit));
-        3
-    }
-}
+use zlrs_engine::{Drafting, Event, Generation, Request};
 
 /// What a reader of token events keeps.
 #[derive(Debug, Default)]

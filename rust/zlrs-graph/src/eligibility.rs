@@ -39,16 +39,6 @@ pub fn check_headers<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     scope::header_barrier(headers).map_or(Ok(()), Err)
 }
 
-/// Checks the body and the words of the ask. Returns the ask.
-///
-/// # Errors
-/// The first reason against it.
-pub fn check_body<'v>(settings: &Settings, view: &'v RequestView<'_>) -> Result<&'v str, Refusal> {
-    let ask = check_form(settings, view)?;
-    check_words(ask)?;
-    Ok(ask)
-}
-
 /// Checks the words of an ask, which takes longer than all other checks. It depends on the ask alone.
 ///
 /// # Errors
@@ -58,7 +48,7 @@ pub fn check_words(ask: &str) -> Result<(), Refusal> {
     volatile_words(ask).map_or(Ok(()), |_| Err(Refusal::whole(Reason::Volatile)))
 }
 
-/// Checks the body but for the words of the ask. Returns the ask.
+/// Checks the body but for the words of the ask, which [`check_words`] reads. Returns the ask.
 ///
 /// # Errors
 /// The first reason against it.

@@ -1,7 +1,7 @@
 //! The decision graph, pure: eligibility, decisions, form checks. No clock and no input or output: every function
 //! here gives the same result for the same arguments.
 //!
-//! A request goes through [`check_headers`] and [`check_body`] (may it be answered from the graph at all), a store
+//! A request goes through [`check_headers`], [`check_form`] and [`check_words`] (may it be answered from the graph at all), a store
 //! gives [`LookupFacts`], and [`decide`] says what is done. An answer goes through [`storable`].
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ pub use credential::{Credential, Credentials};
 pub use decide::{CLOCK_SLACK_MS, Inputs, Outcome, decide};
 pub use digest::Digest;
 pub use edge::{EdgeEnds, EdgeInputs, propose_edge};
-pub use eligibility::{check_body, check_form, check_headers, check_words};
+pub use eligibility::{check_form, check_headers, check_words};
 pub use evidence::{Agreement, AnswerKind, Cause, Class, Policy, Pool, Trial};
 pub use form::{Response, storable};
 pub use gates::{EdgeRecord, Stability};

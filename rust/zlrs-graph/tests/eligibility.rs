@@ -1,13 +1,14 @@
 //! The never-lists: each line is a request that must not be answered from the graph, and its reason.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test stops at what is wrong")]
 
-use zlrs_graph::{AbsentTemperature, Settings, check_body, check_headers, volatile_words};
+use zlrs_graph::{AbsentTemperature, Settings, check_form, check_headers, check_words, volatile_words};
 use zlrs_wire::{Protocol, RequestView};
 
 /// The reason's header value, or the ask.
 fn body(settings: &Settings, protocol: Protocol, body: &str) -> Result<String, String> {
     let view = RequestView::parse(protocol, body.as_bytes()).map_err(|refusal| refusal.header_value())?;
-    check_body(settings, &view).map(str::to_owned).map_err(|refusal| refusal.header_value())
+    let ask = check_form(settings, &view).and_then(|ask| check_words(ask).map(|()| ask));
+    ask.map(str::to_owned).map_err(|refusal| refusal.header_value())
 }
 
 /// A Messages body with more fields.

@@ -1,8 +1,10 @@
 //! Mask files: what is written is read, and nothing else.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
 
+mod common;
+
+use common::resealed;
 use proptest::prelude::*;
-use sha2::{Digest, Sha256};
 use zlrs_model::ModelError;
 use zlrs_model::mask::{LayerMask, Mask};
 
@@ -22,14 +24,6 @@ fn sample() -> Mask {
         layers: vec![layer(false, false), layer(true, false), layer(false, true)],
         report: "{\"kl\": 0.01}".to_owned(),
     }
-}
-
-/// The bytes with a sum that is right again.
-fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.truncate(bytes.len() - 32);
-    let sum = Sha256::digest(&bytes);
-    bytes.extend(sum);
-    bytes
 }
 
 fn refusal(bytes: &[u8]) -> String {

@@ -1,8 +1,10 @@
 //! Files of neuron thresholds: what is written is read, and nothing else.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
 
+mod common;
+
+use common::resealed;
 use proptest::prelude::*;
-use sha2::{Digest, Sha256};
 use zlrs_model::ModelError;
 use zlrs_model::neurons::{MAX_NEURONS_BYTES, Neurons};
 
@@ -13,14 +15,6 @@ fn sample() -> Neurons {
         thresholds: vec![0.125, -1.0, 0.0, f32::MAX],
         report: "{\"share\": 0.3}".to_owned(),
     }
-}
-
-/// The bytes with a sum that is right again.
-fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.truncate(bytes.len() - 32);
-    let sum = Sha256::digest(&bytes);
-    bytes.extend(sum);
-    bytes
 }
 
 fn refusal(bytes: &[u8]) -> String {

@@ -247,6 +247,23 @@ fn answers_that_may_not_be_kept_are_not() {
 }
 
 #[test]
+fn an_ask_about_what_changes_by_itself_is_never_looked_up() {
+    let graph = memory();
+    let steady = Ask::default();
+    teach(&graph, &steady, &answer_json("x"), NOW_MS);
+    for text in ["What is the weather today?", "Who is the president now?", "What time is it?"] {
+        let ask = Ask { text: text.into(), ..steady.clone() };
+        for later_ms in 2..5 {
+            let decision = ask.decide(&graph, NOW_MS + later_ms);
+            assert_eq!(decision.header(), "skipped;reason=volatile", "{text}");
+            let said = settle_whole(&graph, &decision, 200, &answer_json("x"), true, NOW_MS);
+            assert_eq!(said, "volatile", "{text} is not kept");
+            assert_eq!(steady.decide(&graph, NOW_MS + later_ms).kind(), DecisionKind::Hit);
+        }
+    }
+}
+
+#[test]
 fn a_withdrawn_answer_is_gone_and_a_fresh_one_may_follow() {
     let folder = tempfile::tempdir().unwrap();
     for graph in [memory(), on_disk(&folder.path().join("graph"))] {

@@ -56,6 +56,8 @@ fn a_store_that_cannot_be_used_is_bypassed_with_its_reason() {
     let graph = on_disk(&directory);
     teach(&graph, &ask, &answer_json("x"), NOW_MS);
     fs::remove_file(directory.join("graph.sqlite3")).unwrap();
+    // Reads look at the file once a millisecond.
+    std::thread::sleep(std::time::Duration::from_millis(3));
     assert_eq!(ask.decide(&graph, NOW_MS + 2).kind(), DecisionKind::Miss);
     assert_eq!(kind(&graph, &ask, NOW_MS + 3), "skipped;reason=store_unavailable");
     assert!(graph.state().contains("deleted or replaced"));

@@ -17,6 +17,7 @@ use super::facts::{MaskUse, multiply_adds, parts, zero_heads};
 use super::identity::sha256_of;
 use super::{Engine, Facts, KvChoice};
 use crate::EngineError;
+use crate::alone::default_threads;
 use crate::backend::{Accelerator, Backend, BackendError};
 use crate::cpu::{CpuBackend, kv_layout};
 use crate::draft::Drafting;
@@ -129,7 +130,7 @@ impl Engine {
         let isa = options.isa.map_or_else(Isa::select, Isa::checked)?;
         let threads = match options.threads {
             Some(threads) => in_range("threads", threads, 1, MAX_THREADS)?,
-            None => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+            None => default_threads(),
         };
         let queue_limit = in_range("queue_limit", options.queue_limit, 1, usize::MAX)?;
         let chunk_rows = in_range("chunk_tokens", options.chunk_tokens, 1, CHUNK_ROWS)?;

@@ -17,7 +17,7 @@ pub use harm::Harm;
 pub use neurons::Reach;
 pub use observation::{LayerObservation, Observation, PartObservation};
 
-use zlrs_kernels::{Isa, MAX_THREADS, Pool};
+use zlrs_kernels::{Isa, Pool};
 use zlrs_model::decoder::Decoder;
 use zlrs_model::gguf::File;
 use zlrs_model::mask::Mask;
@@ -26,9 +26,9 @@ use zlrs_model::weights::Weights;
 
 use self::observation::Recorder;
 use self::window::Window;
-use crate::cpu::{CpuBackend, kv_layout};
+use crate::alone::Opened;
+use crate::cpu::CpuBackend;
 use crate::engine::{LayerParts, parts, sha256_of};
-use crate::kv::BLOCK_TOKENS;
 use crate::{Compute, EngineError};
 
 /// Most bytes of logits that a meter keeps.
@@ -62,24 +62,13 @@ impl Meter {
     /// # Errors
     /// As [`Engine::load`](crate::Engine::load).
     pub fn load(path: &Path, threads: Option<usize>, window_tokens: usize) -> Result<Self, EngineError> {
-        let available = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-        let isa = Isa::select()?;
-        let pool = Pool::new(threads.unwrap_or_else(available))?;
-        let file = File::open(path)?;
-        let tokenizer = Tokenizer::from_metadata(file.metadata())?;
-        let full = Decoder::from_metadata(file.metadata(), &file)?;
-        if !(2..=full.context_length).contains(&window_tokens) {
-            let allowed = format!("2 to {}, the model's window", full.context_length);
-            return Err(EngineError::Option { name: "window_tokens", given: window_tokens, allowed });
-        }
-        let weights = Weights::load(&full, &file, isa, &pool, &|_, _| {})?;
-        file.check_unchanged()?;
-        kv_layout(&full)?;
+        let opened = Opened::open(path, threads, 2, window_tokens)?;
+        let full = opened.full.clone();
+        let weights = opened.weights(&full)?;
         let (parts, weight_bytes) = (parts(&full, &weights), weights.bytes());
         let token_bytes = weights.head().bytes()
             + parts.iter().map(|part| part.attention_bytes + part.mlp_bytes).sum::<usize>();
-        let blocks = window_tokens.div_ceil(BLOCK_TOKENS);
-        let backend = CpuBackend::new(full.clone(), weights, isa, pool, window_tokens, blocks)?;
+        let (file, tokenizer, backend) = opened.compute(full.clone(), weights)?;
         let traced = Mask::empty(&full, [0; 32]);
         Ok(Self {
             file,

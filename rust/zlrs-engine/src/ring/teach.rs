@@ -3,15 +3,12 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zlrs_kernels::{Isa, MAX_THREADS, Pool};
-use zlrs_model::decoder::Decoder;
-use zlrs_model::gguf::File;
 use zlrs_model::tokenizer::{Segment, Tokenizer};
-use zlrs_model::weights::Weights;
 
 use super::Source;
 use super::features::{FeatureReader, RowFacts};
 use super::fit::Samples;
+use crate::alone::Opened;
 use crate::backend::Backend;
 use crate::cpu::CpuBackend;
 use crate::engine::sha256_of;
@@ -40,21 +37,11 @@ impl Teacher {
     /// # Errors
     /// As [`Engine::load`](crate::Engine::load).
     pub fn load(path: &Path, threads: Option<usize>, window_tokens: usize) -> Result<Self, EngineError> {
-        let available = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-        let isa = Isa::select()?;
-        let pool = Pool::new(threads.unwrap_or_else(available))?;
-        let file = File::open(path)?;
-        let tokenizer = Tokenizer::from_metadata(file.metadata())?;
-        let decoder = Decoder::from_metadata(file.metadata(), &file)?;
-        if !(4..=decoder.context_length).contains(&window_tokens) {
-            let allowed = format!("4 to {}, the model's window", decoder.context_length);
-            return Err(EngineError::Option { name: "window_tokens", given: window_tokens, allowed });
-        }
-        let weights = Weights::load(&decoder, &file, isa, &pool, &|_, _| {})?;
-        file.check_unchanged()?;
+        let opened = Opened::open(path, threads, 4, window_tokens)?;
+        let decoder = opened.full.clone();
         let (width, vocabulary) = (decoder.width, decoder.vocabulary);
-        let blocks = window_tokens.div_ceil(BLOCK_TOKENS);
-        let mut backend = CpuBackend::new(decoder, weights, isa, pool, window_tokens, blocks)?;
+        let weights = opened.weights(&decoder)?;
+        let (file, tokenizer, mut backend) = opened.compute(decoder, weights)?;
         let states = Arc::default();
         backend.keep_states(Some(Arc::clone(&states)));
         let model_sha256 = sha256_of(&file)?;

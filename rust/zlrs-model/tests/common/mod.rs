@@ -6,6 +6,7 @@ pub mod templates;
 
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
 use zlrs_model::gguf::File;
 use zlrs_model::synthetic::{Settings, model};
 
@@ -39,4 +40,12 @@ pub fn real_model(name: &str) -> Option<PathBuf> {
         eprintln!("skipped: {name} is not in ZLRS_TEST_MODEL, ZLRS_HOME/models or ~/.cache/zlrs/models");
     }
     found
+}
+
+/// The bytes of a file that ends with the SHA-256 of the rest, with a sum that is right again.
+pub fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.truncate(bytes.len() - 32);
+    let sum = Sha256::digest(&bytes);
+    bytes.extend(sum);
+    bytes
 }

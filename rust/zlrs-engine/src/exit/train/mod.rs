@@ -10,21 +10,17 @@ mod run;
 
 use std::path::Path;
 
-use zlrs_kernels::{Isa, MAX_THREADS, Pool};
-use zlrs_model::decoder::Decoder;
-use zlrs_model::gguf::File;
 use zlrs_model::mask::Mask;
 use zlrs_model::tokenizer::{Segment, Tokenizer};
-use zlrs_model::weights::Weights;
 
 pub use self::bound::proportion_upper;
 pub use self::fit::Fit;
 use self::fit::{Example, fit};
 use self::run::{Runner, Tally};
 use super::{ExitHeads, Head, MAX_PROBES, Probe, SHORTLIST_LIMIT};
-use crate::cpu::{CpuBackend, Record, kv_layout};
+use crate::alone::Opened;
+use crate::cpu::{CpuBackend, Record};
 use crate::engine::sha256_of;
-use crate::kv::BLOCK_TOKENS;
 use crate::{Compute, EngineError};
 
 /// Shares of wrong first choices among the rows under a threshold, from careful to daring; thresholds are chosen for
@@ -128,29 +124,17 @@ impl Trainer {
         mask: Option<&Mask>,
         window_tokens: usize,
     ) -> Result<Self, EngineError> {
-        let available = || std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-        let isa = Isa::select()?;
-        let pool = Pool::new(threads.unwrap_or_else(available))?;
-        let file = File::open(path)?;
-        let tokenizer = Tokenizer::from_metadata(file.metadata())?;
-        let full = Decoder::from_metadata(file.metadata(), &file)?;
-        if !(2..=full.context_length).contains(&window_tokens) {
-            let allowed = format!("2 to {}, the model's window", full.context_length);
-            return Err(EngineError::Option { name: "window_tokens", given: window_tokens, allowed });
-        }
-        let weights_sha256 = sha256_of(&file)?;
+        let opened = Opened::open(path, threads, 2, window_tokens)?;
+        let weights_sha256 = sha256_of(&opened.file)?;
         let decoder = match mask {
             Some(mask) => {
                 mask.check_weights(weights_sha256)?;
-                mask.compile(&full, &file)?
+                mask.compile(&opened.full, &opened.file)?
             }
-            None => full,
+            None => opened.full.clone(),
         };
-        let weights = Weights::load(&decoder, &file, isa, &pool, &|_, _| {})?;
-        file.check_unchanged()?;
-        kv_layout(&decoder)?;
-        let blocks = window_tokens.div_ceil(BLOCK_TOKENS);
-        let backend = CpuBackend::new(decoder, weights, isa, pool, window_tokens, blocks)?;
+        let weights = opened.weights(&decoder)?;
+        let (_, tokenizer, backend) = opened.compute(decoder, weights)?;
         let mask_sum = mask.map(|mask| *blake3::hash(&mask.to_bytes()).as_bytes());
         Ok(Self { backend, tokenizer, weights_sha256, mask_sum, window_tokens })
     }
