@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from zlrs import _core
 from zlrs.branches import require_branches
 from zlrs.exits import load_exits
 from zlrs.governor import Governor
 from zlrs.kept import Kept
+from zlrs.load import Load, found_vocabulary, served_name
 from zlrs.masks import load_mask
 from zlrs.model import LoadedModel
 from zlrs.models import resolve
 from zlrs.neurons import load_neurons
+from zlrs.options import DEFAULT_MAX_TOKENS, GenerateOptions, require_known, turn_of
 from zlrs.progress import Progress
 from zlrs.session import STATE_LIMIT_BYTES, Session
 from zlrs.streams import AsyncStream, ClosedError, ForkedError, Stream, reraise
@@ -33,56 +34,10 @@ if TYPE_CHECKING:
     from zlrs.branches import Branch
     from zlrs.kept import Fit
     from zlrs.native import NativeEngine, NativeGeneration
-    from zlrs.results import Completion, Compute
+    from zlrs.results import Completion
 
-_LOGGER = logging.getLogger(__name__)
-
-DEFAULT_MAX_TOKENS = 256
 DEFAULT_QUEUE_LIMIT = 64
-DRAFT_VOCABULARY = 32_768
-"""Tokens that the model guesses by itself where its mask names no number."""
 _GOVERNOR = Governor()
-
-
-class GenerateOptions(TypedDict, total=False):
-    """How to answer. Left out, an option has the value named here.
-
-    Attributes:
-        max_tokens: At most so many new tokens (256).
-        temperature: 0 … 2; 0 takes the likeliest token each time and is exactly repeatable (0).
-        top_p: Keep the likeliest tokens that make up this share, 0 < p ≤ 1 (1 = all).
-        top_k: Keep so many of the likeliest tokens (0 = all).
-        min_p: Drop tokens less likely than this share of the likeliest one (0 = none).
-        repetition_penalty: Divide scores of tokens already there (1 = off).
-        seed: Repeat a sampled answer; a drawn one is reported in the result.
-        stop: Texts that end the answer and are not part of it.
-        logit_bias: Token id -> addition to its score, -100 … 100.
-        deadline_ms: Give up after so long, time in the queue included.
-        priority: `batch` makes way for `interactive` (`interactive`).
-        tenant: 32 bytes; answers share computed prefixes, and the machine, by tenant (one for all).
-        stream_mode: Tell in `Delta.events` every token when it is certain (`verified`), or guesses before
-            that and what becomes of them too (`provisional`). The answer is the same (`plain`).
-        compute: `aggressive` leaves out what the loaded exit heads allow (`exact`).
-        require_exits: Fail where rows cannot leave early, or flap between leaving and staying (False).
-        validation: What is looked for in the answer, and decoded again where it is likely wrong (nothing).
-    """
-
-    max_tokens: int
-    temperature: float
-    top_p: float
-    top_k: int
-    min_p: float
-    repetition_penalty: float
-    seed: int | None
-    stop: Sequence[str]
-    logit_bias: Mapping[int, float] | None
-    deadline_ms: int | None
-    priority: Literal["interactive", "batch"]
-    tenant: bytes | None
-    stream_mode: Literal["plain", "verified", "provisional"]
-    compute: Compute
-    require_exits: bool
-    validation: _core.Validation | None
 
 
 class Engine:
@@ -160,7 +115,7 @@ class Engine:
             ZlrsError: The file is damaged, not supported, or does not fit.
         """
         path = resolve(os.fspath(name_or_path))
-        options = _Load(
+        options = Load(
             path=path,
             threads=threads,
             context_tokens=context_tokens,
@@ -174,11 +129,11 @@ class Engine:
             mask_fallback=mask_fallback,
             self_drafting=self_drafting,
             draft_mask=(drafts := None if draft_mask is None else load_mask(draft_mask)),
-            draft_vocabulary=_found_vocabulary(drafts) if draft_vocabulary is None else draft_vocabulary,
+            draft_vocabulary=found_vocabulary(drafts) if draft_vocabulary is None else draft_vocabulary,
             exits=None if exits is None else load_exits(exits),
             neurons=None if neurons is None else load_neurons(neurons),
         )
-        name = _served_name(os.fspath(name_or_path), path)
+        name = served_name(os.fspath(name_or_path), path)
         if callable(progress):
             return cls(options.run(progress), name=name)
         if not progress:
@@ -247,7 +202,7 @@ class Engine:
         try:
             if isinstance(prompt, str):
                 return core.encode(prompt)
-            turns = [_turn(message) for message in prompt]
+            turns = [turn_of(message) for message in prompt]
             if turns and turns[-1][0] == "assistant":
                 return core.render(turns[:-1]) + _without_bos(core, turns[-1][1])
             return core.render(turns)
@@ -261,7 +216,7 @@ class Engine:
 
     def submit(self, ids: Sequence[int], **options: Unpack[GenerateOptions]) -> NativeGeneration:
         """Queue prepared ids; returns at once. For servers; `stream` and `generate` are for everyone else."""
-        _require_known(options)
+        require_known(options)
         values = {"max_tokens": DEFAULT_MAX_TOKENS, **options}
         core = self._usable()
         try:
@@ -278,21 +233,21 @@ class Engine:
             An iterator of `Delta`; its `completion` holds the whole at the end. Ctrl-C, `close()` and
             dropping it cancel the work.
         """
-        _require_known(options)
+        require_known(options)
         return Stream(self.submit(self.prepare(prompt), **options))
 
     def generate(
         self, prompt: str | Sequence[Message | Mapping[str, str]], **options: Unpack[GenerateOptions]
     ) -> Completion:
         """Answer as a whole. Ctrl-C cancels."""
-        _require_known(options)
+        require_known(options)
         return self.complete(self.prepare(prompt), **options)
 
     async def stream_async(
         self, prompt: str | Sequence[Message | Mapping[str, str]], **options: Unpack[GenerateOptions]
     ) -> AsyncStream:
         """As `stream`, for the running event loop; cancelling the reading task cancels the work."""
-        _require_known(options)
+        require_known(options)
         ids = await self.prepare_async(prompt)
         return AsyncStream(self.submit(ids, **options))
 
@@ -300,7 +255,7 @@ class Engine:
         self, prompt: str | Sequence[Message | Mapping[str, str]], **options: Unpack[GenerateOptions]
     ) -> Completion:
         """As `generate`, for the running event loop; cancelling the task cancels the work."""
-        _require_known(options)
+        require_known(options)
         return await self.complete_async(await self.prepare_async(prompt), **options)
 
     def complete(self, ids: Sequence[int], **options: Unpack[GenerateOptions]) -> Completion:
@@ -372,7 +327,7 @@ class Engine:
 
         At most 32 are computed at a time, and no more wait than `queue_limit` allows. Ctrl-C cancels all.
         """
-        _require_known(options)
+        require_known(options)
         return self._finish_all([(self.prepare(prompt), options) for prompt in prompts])
 
     def branches(
@@ -394,9 +349,9 @@ class Engine:
         Raises:
             ValueError: No branch, more than 32, two of one tag, or a last turn that is not the user's.
         """
-        _require_known(options)
+        require_known(options)
         require_branches(branches)
-        turns = [Message(*_turn(message)) for message in prompt]
+        turns = [Message(*turn_of(message)) for message in prompt]
         asked: list[tuple[list[int], GenerateOptions]] = []
         for branch in branches:
             own: GenerateOptions = {**options}
@@ -441,91 +396,6 @@ class Engine:
         return self._core
 
 
-class _Load(NamedTuple):
-    """What a load was asked for."""
-
-    path: Path
-    threads: int | None
-    context_tokens: int | None
-    kv_bytes: int | None
-    queue_limit: int
-    drafting: str
-    device: str
-    kv_precision: str
-    governor: Governor
-    mask: _core.Mask | None
-    mask_fallback: bool
-    self_drafting: str
-    draft_mask: _core.Mask | None
-    draft_vocabulary: int
-    exits: _core.ExitHeads | None
-    neurons: _core.Neurons | None
-
-    def run(self, progress: Callable[[int, int], None] | None) -> NativeEngine:
-        """Load."""
-        try:
-            core = _core.Engine.load(
-                os.fspath(self.path),
-                threads=self.threads,
-                context_tokens=self.context_tokens,
-                kv_bytes=self.kv_bytes,
-                queue_limit=self.queue_limit,
-                drafting=self.drafting,
-                device=self.device,
-                kv_precision=self.kv_precision,
-                governor_policy=self.governor.policy,
-                thermal_limit_c=self.governor.thermal_limit_c,
-                mask=self.mask,
-                mask_fallback=self.mask_fallback,
-                self_drafting=self.self_drafting,
-                draft_mask=self.draft_mask,
-                draft_vocabulary=self.draft_vocabulary,
-                exits=self.exits,
-                neurons=self.neurons,
-                progress=progress,
-            )
-        except _core.CoreError as error:
-            reraise(error)
-        note = core.device()[1]
-        if note is not None:
-            _LOGGER.info("computing on the processor: %s", note)
-        return core
-
-
-def _found_vocabulary(mask: _core.Mask | None) -> int:
-    """How many tokens are best guessed with a mask."""
-    from zlrs.profile.report import report_of
-
-    report = None if mask is None else report_of(mask)
-    return (report.draft_vocabulary if report is not None else 0) or DRAFT_VOCABULARY
-
-
-def _served_name(given: str, path: Path) -> str:
-    """The name a server shows: what was asked for, or the file's stem for paths and URLs."""
-    is_file = given.endswith(".gguf") or os.sep in given or Path(given) == path
-    return path.stem if is_file else given
-
-
 def _without_bos(core: NativeEngine, text: str) -> list[int]:
     """Ids of a text in the middle of a prompt: `encode` begins with BOS where the model asks for one."""
     return core.encode(text)[len(core.encode("")) :]
-
-
-def _turn(message: Message | Mapping[str, str]) -> tuple[str, str]:
-    if isinstance(message, Message):
-        return message.role, message.content
-    try:
-        role: object = message["role"]
-        content: object = message["content"]
-    except (KeyError, TypeError) as error:
-        raise TypeError(f"a message needs `role` and `content`, both texts (given {message!r})") from error
-    if not isinstance(role, str) or not isinstance(content, str):
-        raise TypeError(f"`role` and `content` of a message are texts (given {message!r})")
-    return role, content
-
-
-def _require_known(options: Mapping[str, object]) -> None:
-    known = GenerateOptions.__annotations__
-    for name in options:
-        if name not in known:
-            raise TypeError(f"unknown option `{name}`; known: {', '.join(known)}")

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from zlrs.engine import Engine, GenerateOptions
+    from zlrs.engine import Engine
     from zlrs.kept import Kept, Saved
+    from zlrs.options import GenerateOptions
     from zlrs.results import Completion
 
 STATE_LIMIT_BYTES = 1 << 30

@@ -17,7 +17,7 @@ from zlrs.errors import KvCorruptError, SessionForbiddenError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zlrs.engine import GenerateOptions
+    from zlrs.options import GenerateOptions
     from zlrs.session import Session
 
 CONTEXT_TOKENS = 1024

@@ -12,7 +12,7 @@ from zlrs.server.errors import invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from zlrs.engine import GenerateOptions
+    from zlrs.options import GenerateOptions
     from zlrs.types import Block, Message
 
 Number = TypeVar("Number", int, float)

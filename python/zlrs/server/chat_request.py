@@ -14,7 +14,7 @@ from zlrs.types import ABSENT, ChatRequest, Extensions, Message, unknown_fields
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zlrs.engine import GenerateOptions
+    from zlrs.options import GenerateOptions
     from zlrs.types import ChatTurn
 
 ROLES = ("system", "developer", "user", "assistant")

@@ -16,7 +16,7 @@ from zlrs.types import ABSENT, Extensions, Message, MessagesRequest, unknown_fie
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zlrs.engine import GenerateOptions
+    from zlrs.options import GenerateOptions
     from zlrs.types import Block, MessagesConversation, MessagesTurn
 
 ROLES = ("user", "assistant", "system")

@@ -12,7 +12,8 @@ from zlrs.server.log import log
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zlrs.engine import Engine, GenerateOptions
+    from zlrs.engine import Engine
+    from zlrs.options import GenerateOptions
     from zlrs.server.metrics import Metrics
     from zlrs.server.variants import Variant
 

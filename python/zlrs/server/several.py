@@ -11,19 +11,20 @@ from aiohttp import web
 
 from zlrs.results import Usage
 from zlrs.server import receipts
-from zlrs.server.answer import Walk, begin, cache_only_miss, count, require_complete
+from zlrs.server.answer import begin, cache_only_miss, count, require_complete
 from zlrs.server.context import CONTEXT, REQUEST_ID
 from zlrs.server.errors import as_refusal, encode, invalid
 from zlrs.server.log import log
 from zlrs.server.sse import EventResponse, pieces
 from zlrs.server.validation import validation_of
+from zlrs.server.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zlrs.results import Completion, Finish, Timings
-    from zlrs.server.answer import Dialect
     from zlrs.server.headers import RequestHeaders
+    from zlrs.server.walk import Dialect
     from zlrs.streams import AsyncStream
 
 WAITING_PIECES = 256

@@ -20,7 +20,8 @@ from zlrs.verify.compare import DEFAULT_REPEATS, Answer, Schedule, Tally
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zlrs.engine import Engine, GenerateOptions
+    from zlrs.engine import Engine
+    from zlrs.options import GenerateOptions
     from zlrs.results import Compute
     from zlrs.server.context import ServerContext
     from zlrs.server.receipts import ModelFacts

@@ -6,3 +6,4 @@ pub mod model;
 pub mod reference;
 pub mod scripted;
 pub mod wild;
+pub mod world;

@@ -260,3 +260,10 @@ pub fn finished(generation: Generation) -> (String, Vec<u32>, Finished) {
         (_, _, other) => panic!("{other:?}"),
     }
 }
+
+/// Waits, however long it takes.
+pub fn wait_until(condition: impl Fn() -> bool) {
+    while !condition() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

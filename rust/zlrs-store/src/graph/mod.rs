@@ -4,6 +4,7 @@
 mod canonical;
 mod clean;
 mod compare;
+mod counts;
 mod decision;
 mod edge;
 mod envelope;
@@ -38,6 +39,7 @@ pub use settle::Settled;
 pub use tags::Topic;
 
 use clean::CleanAsks;
+use counts::Counts;
 use forms::FormMemory;
 use rechecks::Rechecks;
 
@@ -49,32 +51,6 @@ use crate::{Directory, Limits, MemoryStore, Purge, SqliteStore, Store, StoreErro
 
 /// Puts another store before or behind one; entries carry the signature of the key.
 pub type Behind<'b> = &'b dyn Fn(Arc<dyn Store>, Verifier) -> Result<Box<dyn Store>, StoreError>;
-
-#[derive(Default)]
-struct Counts {
-    hits: AtomicU64,
-    misses: AtomicU64,
-    skipped: AtomicU64,
-    stored: AtomicU64,
-    refused: AtomicU64,
-    canonical_hits: AtomicU64,
-    edge_hits: AtomicU64,
-    edge_comparisons: AtomicU64,
-    learned: AtomicU64,
-    trials: AtomicU64,
-    trials_wrong: AtomicU64,
-    rechecks_due: AtomicU64,
-    rechecks_agreed: AtomicU64,
-    rechecks_contradicted: AtomicU64,
-    rechecks_undecided: AtomicU64,
-    rechecks_inconclusive: AtomicU64,
-    judge_calls: AtomicU64,
-    judge_ms: AtomicU64,
-    judge_equivalent: AtomicU64,
-    judge_different: AtomicU64,
-    judge_unsure: AtomicU64,
-    judge_failed: AtomicU64,
-}
 
 /// A decision graph. All methods may be called from any thread.
 pub struct Graph {
@@ -272,53 +248,6 @@ impl Graph {
     /// When the store cannot write.
     pub fn purge(&self, what: Purge) -> Result<u64, StoreError> {
         self.serving()?.purge(what)
-    }
-
-    /// Counters and sizes, each name once.
-    pub fn stats(&self) -> Vec<(&'static str, u64)> {
-        let store = self.store.as_ref().map(|store| store.stats()).unwrap_or_default();
-        let (records, dropped_records) = self.audit.as_ref().map(Audit::counts).unwrap_or_default();
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        vec![
-            ("hits", count(&self.counts.hits)),
-            ("misses", count(&self.counts.misses)),
-            ("skipped", count(&self.counts.skipped)),
-            ("stored", count(&self.counts.stored)),
-            ("refused", count(&self.counts.refused)),
-            ("canonical_hits", count(&self.counts.canonical_hits)),
-            ("edge_hits", count(&self.counts.edge_hits)),
-            ("edge_comparisons", count(&self.counts.edge_comparisons)),
-            ("forms", self.forms.len()),
-            ("learned", count(&self.counts.learned)),
-            ("trials", count(&self.counts.trials)),
-            ("trials_wrong", count(&self.counts.trials_wrong)),
-            ("rechecks_due", count(&self.counts.rechecks_due)),
-            ("rechecks_agreed", count(&self.counts.rechecks_agreed)),
-            ("rechecks_contradicted", count(&self.counts.rechecks_contradicted)),
-            ("rechecks_undecided", count(&self.counts.rechecks_undecided)),
-            ("rechecks_inconclusive", count(&self.counts.rechecks_inconclusive)),
-            ("judge_calls", count(&self.counts.judge_calls)),
-            ("judge_ms", count(&self.counts.judge_ms)),
-            ("judge_equivalent", count(&self.counts.judge_equivalent)),
-            ("judge_different", count(&self.counts.judge_different)),
-            ("judge_unsure", count(&self.counts.judge_unsure)),
-            ("judge_failed", count(&self.counts.judge_failed)),
-            ("entries", store.entries),
-            ("bytes", store.bytes),
-            ("cached_bodies", store.cached_bodies),
-            ("cached_bytes", store.cached_bytes),
-            ("lookups_found", store.found),
-            ("lookups_absent", store.absent),
-            ("lookups_slow", store.slow),
-            ("lookups_behind", store.behind),
-            ("corrupt", store.corrupt),
-            ("committed", store.committed),
-            ("dropped", store.dropped),
-            ("evicted", store.evicted),
-            ("tombstones", store.tombstones),
-            ("audit_records", records),
-            ("audit_dropped", dropped_records),
-        ]
     }
 
     /// Takes the lines for the operator's log that have come up since.
