@@ -73,7 +73,12 @@ def latency(folder: Path, entries: int) -> tuple[list[Figure], int, int]:
             # Read from disk and its signature checked, as every answer is once; from then on from memory.
             ("same, hit, first since opening", _times(graph, asks, now_ms + 10, "hit"), (50, 200)),
             ("same, hit, again", _times(graph, asks, now_ms + 15, "hit"), (50, 200)),
-            ("canonical, compared", _times(graph, other, now_ms + 20, "miss"), (150, None)),
+            (
+                "canonical, compared, first since opening",
+                _times(graph, other, now_ms + 20, "miss"),
+                (150, None),
+            ),
+            ("canonical, compared again", _times(graph, other, now_ms + 25, "miss"), (150, None)),
             ("nothing known", _times(graph, new, now_ms + 30, "miss"), (None, None)),
         )
     found = []
