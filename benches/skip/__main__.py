@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--part", action="append", choices=list(PARTS), help="only this; may be repeated")
     options = parser.parse_args()
-    name = f"skip-{Path(options.model).stem}"
+    name = f"skip-{Path(options.model).name.removesuffix('.gguf')}"
     chosen = options.part or list(PARTS)
     texts = read_texts(options.data) if options.data else default_texts()
     figures = [figure for figure in read_figures(name) if figure.figure.split(":")[0] not in chosen]
