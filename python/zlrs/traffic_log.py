@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 PATHS = {"messages": "/v1/messages", "chat": "/v1/chat/completions"}
 _REQUEST_NAMES = ("request", "request_body", "req", "body", "kwargs")
 _RESPONSE_NAMES = ("response", "response_body", "res", "completion", "output")
-_TIME_NAMES = ("timestamp", "time", "ts", "startedDateTime", "created_at", "startTime")
+_TIME_NAMES = ("timestamp", "startedDateTime", "time", "ts", "created_at", "startTime")
+_SECONDS_MIN = 1_000_000_000
+"""Smaller numbers are durations, as `time` in a HAR file is: no log is from before 2001."""
 _SECONDS_MAX = 100_000_000_000
 """Numbers up to this are seconds, larger ones milliseconds."""
 _OK = 200
@@ -149,7 +151,7 @@ def _status(record: dict[str, object]) -> int:
 def _time(record: dict[str, object]) -> int | None:
     for name in _TIME_NAMES:
         found = record.get(name)
-        if isinstance(found, int | float) and found > 0:
+        if isinstance(found, int | float) and found >= _SECONDS_MIN:
             return int(found if found > _SECONDS_MAX else found * 1000)
         if isinstance(found, str):
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -81,6 +82,8 @@ def test_what_is_no_request(record) -> None:
         ({"ts": 1_700_000_000_123}, 1_700_000_000_123),
         ({"time": "2023-11-14T22:13:20Z"}, 1_700_000_000_000),
         ({"time": "yesterday"}, None),
+        ({"time": 48.25}, None),
+        ({"time": 48.25, "startedDateTime": "2023-11-14T22:13:20Z"}, 1_700_000_000_000),
         ({}, None),
     ],
 )
@@ -157,6 +160,76 @@ def test_learning_keeps_answers_for_the_tenant_of_the_header(log, tmp_path, monk
             body = json.dumps(ASKED).encode()
             decision = graph.decide("POST", "/v1/messages", "", headers, body, "anthropic", now_ms)
             assert decision.kind == kind
+
+
+def told(tmp_path, *records):
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)))
+    return path
+
+
+def test_learning_keeps_no_answer_that_is_not_in_the_log(tmp_path, capsys) -> None:
+    folder = tmp_path / "graph"
+    as_messages = {"system": "Be brief."}
+    path = told(
+        tmp_path,
+        asking("When did order 7 ship?", **as_messages),
+        asking("when did order 7 ship", **as_messages),
+        asking("Please, when did order 7 ship?", **as_messages),
+        {"request": asking("When did order 8 ship?", **as_messages), "response": said("On 2 March.")},
+    )
+    report = audit_log(path, folder, [], "default")
+    assert (report.without_answer, report.misses, report.same) == (3, 4, 0)
+    assert {entry.route for entry in GraphFiles(folder).entries()} == {"same", "canonical"}
+    assert len(GraphFiles(folder).entries()) == 2
+    assert report.pools == [], "nothing was compared"
+    now_ms = time.time_ns() // 1_000_000
+    with DecisionGraph(folder, GraphSettings(credential_check=False, read_deadline_ms=1000)) as graph:
+        for text, kind in (("When did order 7 ship?", "miss"), ("When did order 8 ship?", "hit")):
+            body = json.dumps(asking(text, **as_messages)).encode()
+            headers = [(b"content-type", b"application/json")]
+            decision = graph.decide("POST", "/v1/messages", "", headers, body, "default", now_ms)
+            assert decision.kind == kind
+    assert main(["audit", str(path), "--learn", "--graph", str(folder)]) == 0
+    assert "have no answer in the log" in capsys.readouterr().out
+
+
+def test_stand_ins_are_no_evidence(tmp_path) -> None:
+    wordings = ["When did order 7 ship?", "when did order 7 ship", "Please, when did order 7 ship?"]
+    report = audit_log(told(tmp_path, *map(asking, wordings)), None, [], "default")
+    assert (report.canonical, report.pools) == (2, [])
+
+
+def test_learning_keeps_the_time_of_an_answer_and_leaves_out_an_old_one(tmp_path, capsys) -> None:
+    folder = tmp_path / "graph"
+    now_s = time.time()
+    young, old = now_s - 3600, now_s - 25 * 3600
+    path = told(
+        tmp_path,
+        {"request": asking("When did order 7 ship?"), "response": said("On 2 March."), "ts": young},
+        {"request": asking("When did order 8 ship?"), "response": said("On 1 March."), "ts": old},
+    )
+    assert main(["audit", str(path), "--learn", "--graph", str(folder), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["records"], report["misses"], report["too_old"]) == (2, 1, 1)
+    entries = GraphFiles(folder).entries()
+    assert {entry.created_ms for entry in entries} == {int(young * 1000)}
+    assert {entry.expires_ms for entry in entries} == {int(young * 1000) + 86_400_000}
+    headers = [(b"content-type", b"application/json")]
+    with DecisionGraph(folder, GraphSettings(credential_check=False, read_deadline_ms=1000)) as graph:
+        for text, kind in (("When did order 7 ship?", "hit"), ("When did order 8 ship?", "miss")):
+            body = json.dumps(asking(text)).encode()
+            at = ("POST", "/v1/messages", "", headers, body, "default")
+            assert graph.decide(*at, int(now_s * 1000)).kind == kind
+            assert graph.decide(*at, int(young * 1000) + 86_400_000).kind == "miss"
+
+
+def test_without_a_folder_a_log_is_counted_on_its_own_clock(tmp_path) -> None:
+    one = {"request": asking("When did order 7 ship?"), "response": said("On 2 March.")}
+    start_s = 1_700_000_000
+    path = told(tmp_path, *({**one, "ts": start_s + hours * 3600} for hours in (0, 23, 25)))
+    report = audit_log(path, None, [], "default")
+    assert (report.same, report.misses, report.too_old) == (1, 2, 0)
 
 
 def test_what_cannot_be_audited_is_said(tmp_path, capsys) -> None:

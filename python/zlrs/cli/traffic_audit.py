@@ -17,7 +17,7 @@ from zlrs.graph import DecisionGraph, GraphSettings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zlrs.graph import Pool
+    from zlrs.graph import Decision, Pool
     from zlrs.traffic_log import Exchange
 
 _STEP_MS = 1000
@@ -31,6 +31,7 @@ class Report:
     records: int = 0
     unreadable: int = 0
     without_answer: int = 0
+    too_old: int = 0
     same: int = 0
     same_answers: Counter[str] = field(default_factory=Counter)
     canonical: int = 0
@@ -45,6 +46,7 @@ class Report:
             "records": self.records,
             "unreadable": self.unreadable,
             "without_answer": self.without_answer,
+            "too_old": self.too_old,
             "same": self.same,
             "canonical": self.canonical,
             "misses": self.misses,
@@ -59,7 +61,8 @@ def audit_log(path: Path, folder: Path | None, headers: list[tuple[bytes, bytes]
 
     Args:
         path: The log.
-        folder: Where to keep what is learnt; `None` keeps nothing.
+        folder: Where to keep what is learnt; `None` keeps nothing. Kept are answers that are in the log,
+            under the time it gives for them: one that is older than an answer lives is left out.
         headers: Sent with every request: what identifies the tenant.
         upstream: The upstream's name, as the sidecar has it configured.
     """
@@ -70,44 +73,66 @@ def audit_log(path: Path, folder: Path | None, headers: list[tuple[bytes, bytes]
     with DecisionGraph(folder, settings) as graph:
         if graph.state() != "ready":
             raise NotFoundError(f"the graph cannot be opened: {graph.state()}")
-        now_ms = time.time_ns() // 1_000_000
+        # Clocks that never run back: logs are rarely in perfect order. Without a folder it is the log's own.
+        now_ms = 0
         for exchange in traffic_log.read(path):
             report.records += 1
             if exchange is None:
                 report.unreadable += 1
                 continue
-            # A clock of its own that never runs back: logs are rarely in perfect order.
-            now_ms = max(now_ms + 1, exchange.at_ms or now_ms + _STEP_MS) if folder is None else now_ms + 1
-            _take(graph, exchange, headers, upstream, now_ms, report)
+            if folder is None:
+                now_ms = max(now_ms + 1, exchange.at_ms or now_ms + _STEP_MS)
+                answered_ms = now_ms
+            else:
+                now_ms = max(now_ms, time.time_ns() // 1_000_000)
+                answered_ms = min(exchange.at_ms or now_ms, now_ms)
+                if answered_ms + settings.ttl_s * 1000 <= now_ms:
+                    report.too_old += 1
+                    continue
+            decision = _asked(graph, exchange, headers, upstream, now_ms, report)
+            if decision is None:
+                continue
+            answer = exchange.answer
+            if answer is None:
+                report.without_answer += 1
+                if folder is not None:
+                    # Nothing was said, so there is nothing to keep and nothing to compare.
+                    report.misses += 1
+                    continue
+                # A stand-in makes the next equal request a repeat; it says the same to every wording.
+                answer = _stand_in(exchange)
+            _answered(graph, decision, exchange.status, answer, answered_ms, report)
         graph.flush()
-        report.pools = graph.pools()
+        # What stand-ins were compared with each other shows nothing.
+        report.pools = graph.pools() if folder is not None or not report.without_answer else []
     return report
 
 
-def _take(
+def _asked(
     graph: DecisionGraph,
     exchange: Exchange,
     headers: list[tuple[bytes, bytes]],
     upstream: str,
     now_ms: int,
     report: Report,
-) -> None:
+) -> Decision | None:
+    """The decision about a request that would have gone upstream; `None` for any other."""
     sent = [*exchange.headers, *headers]
     decision = graph.decide("POST", exchange.path, "", sent, exchange.body, upstream, now_ms)
     if decision.kind == "skipped":
         report.skipped[decision.reason] += 1
-        return
+        return None
     if decision.kind == "hit":
         report.same += 1
-        return
+        return None
+    return decision
+
+
+def _answered(
+    graph: DecisionGraph, decision: Decision, status: int, answer: bytes, at_ms: int, report: Report
+) -> None:
     before = graph.stats()
-    if exchange.answer is None:
-        report.without_answer += 1
-    # Without an answer a stand-in makes the next equal request a repeat; it says the same to every wording.
-    answer = exchange.answer or _stand_in(exchange)
-    settled = graph.settle(
-        decision, exchange.status, [(b"content-type", b"application/json")], answer, True, now_ms
-    )
+    settled = graph.settle(decision, status, [(b"content-type", b"application/json")], answer, True, at_ms)
     after = graph.stats()
     # Another wording of a question whose answer was there, confirmed or not yet.
     if after["learned"] + after["trials"] > before["learned"] + before["trials"]:
@@ -157,20 +182,28 @@ def show(report: Report, *, as_json: bool, kept_in: Path | None) -> int:
         line("not kept", sum(report.not_kept.values()), "answers that may not be stored:")
         for reason, count in report.not_kept.most_common():
             line(f"  {reason}", count)
-    if report.unreadable:
-        line("unreadable", report.unreadable, "records without a request")
-    if report.without_answer:
-        print(f"{report.without_answer} misses have no answer in the log, so nothing was compared there")
-    else:
-        for pool in report.pools:
-            about, seen = pool.class_, pool.evidence
-            print(
-                f"class       {about.route} {about.kind} {about.language} {about.model}: "
-                f"n={seen.trials} s={seen.wrong} bound={pool.bound:.5f}"
-            )
+    left_out = (
+        ("unreadable", report.unreadable, "records without a request"),
+        ("too old", report.too_old, "answered longer ago than an answer lives: neither asked nor kept"),
+    )
+    for name, count, note in left_out:
+        if count:
+            line(name, count, note)
+    _show_evidence(report)
     if kept_in is not None:
         print(f"kept in {kept_in}: the answers, and what comparing them has shown")
     return 0
+
+
+def _show_evidence(report: Report) -> None:
+    if report.without_answer:
+        print(f"{report.without_answer} misses have no answer in the log, so nothing was compared there")
+    for pool in report.pools:
+        about, seen = pool.class_, pool.evidence
+        print(
+            f"class       {about.route} {about.kind} {about.language} {about.model}: "
+            f"n={seen.trials} s={seen.wrong} bound={pool.bound:.5f}"
+        )
 
 
 def headers_of(options: list[str], environment: dict[str, str]) -> list[tuple[bytes, bytes]]:
