@@ -11,7 +11,7 @@ use support::scripted::*;
 use zlrs_engine::kv::BLOCK_TOKENS;
 use zlrs_engine::sampling::{Sampling, SamplingError};
 use zlrs_engine::scheduler::{Scheduler, SchedulerOptions};
-use zlrs_engine::{Compute, EngineError, Event, FinishReason, Priority, Request, Skipped, Tenant};
+use zlrs_engine::{Compute, EngineError, Event, FinishReason, Request, Skipped};
 
 fn over(scripts: Vec<Vec<Say>>) -> Scheduler {
     scheduler(Scripted::new(scripts), SchedulerOptions::default())
