@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 from collections import Counter
@@ -16,6 +15,7 @@ from zlrs.masks import save_mask
 from zlrs.models import resolve
 from zlrs.profile import Budget, frontier, read_domains, spot
 from zlrs.profile.domains import sum_of
+from zlrs.profile.speed import Speeds, decoding_speeds
 from zlrs.progress import StepProgress
 
 if TYPE_CHECKING:
@@ -31,12 +31,10 @@ BUDGETS_KL = (0.01, 0.03, 0.1, 0.3)
 """The first is the budget of the target; the others draw the curve."""
 REJECTIONS = 6
 SEARCH_LIMIT_MIN = 30
-DECODED_TOKENS = 64
 CONTEXT_TOKENS = 512
 KV_BYTES = 256 << 20
 MISFIRES_PERCENT = 0.1
 TASKS = 20
-PROMPT = "Write down, step by step, how one plants a row of young apple trees."
 
 
 def measure(setting: Setting) -> list[Figure]:
@@ -99,7 +97,7 @@ def _figures(setting: Setting, built: Built) -> list[Figure]:
             f"{name}: packed weights", "MB", gain.weight_bytes / 1e6, full, gain.weight_bytes_full / 1e6,
             note=f"peak memory of a process that loaded it: {resident[1]:.0f} MB, full {resident[0]:.0f} MB",
         ),
-        versus(f"{name}: decoding", "tok/s", decoding[1], full, decoding[0]),
+        versus(f"{name}: decoding", "tok/s", decoding.masked, full, decoding.full),
         Figure(
             f"{name}: other first choice than the full model", "%", misfires,
             target=f"<= {MISFIRES_PERCENT:g} %", met=misfires <= MISFIRES_PERCENT,
@@ -115,27 +113,22 @@ def _figures(setting: Setting, built: Built) -> list[Figure]:
     ]  # fmt: skip
 
 
-def _asked(setting: Setting, mask: Path) -> tuple[tuple[float, float], list[spot.SpotCheck]]:
+def _asked(setting: Setting, mask: Path) -> tuple[Speeds, list[spot.SpotCheck]]:
     """Tokens a second of the full and of the masked model, medians of turns; and what both solve of tasks."""
     options: dict[str, Any] = {
         "threads": setting.threads, "context_tokens": CONTEXT_TOKENS, "kv_bytes": KV_BYTES, "progress": False,
-        # Of a question asked again, all tokens would be guessed.
         "drafting": "off",
     }  # fmt: skip
     with (
         Engine.load(setting.model, **options) as full,
         Engine.load(setting.model, mask=mask, **options) as masked,
     ):
-        taken: tuple[list[float], list[float]] = ([], [])
-        for _ in range(setting.rounds):
-            for engine, rates in zip((full, masked), taken, strict=True):
-                answer = engine.generate(PROMPT, max_tokens=DECODED_TOKENS)
-                rates.append((answer.usage.output_tokens - 1) / answer.timings.decode_ms * 1000)
+        speeds = decoding_speeds(full, masked, setting.rounds)
         checks = [
             spot.check(full, masked, "json", spot.json_tasks(TASKS), spot.JSON_TOKENS),
             spot.check(full, masked, "gsm8k", spot.gsm8k_tasks(GSM8K, TASKS), spot.GSM8K_TOKENS),
         ]
-    return (statistics.median(taken[0]), statistics.median(taken[1])), checks
+    return speeds, checks
 
 
 def _resident_mb(setting: Setting, mask: Path | None) -> float:

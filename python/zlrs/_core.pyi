@@ -680,6 +680,11 @@ class Finished:
     @property
     def row_layer_skips(self) -> int:
         """Layers left out, summed over tokens."""
+
+    @property
+    def most_layer_skips(self) -> int:
+        """Most layers left out for one token: so many of the last ones."""
+
     @property
     def notes(self) -> list[tuple[int, str, str, str]]:
         """What was marked: index of the first token, by what, its text, what became of it."""
@@ -1164,7 +1169,7 @@ class Meter:
         """What each layer would hold with a mask, and the bytes of packed weights in all, by loading it."""
 
     def reference(self, windows: Sequence[Sequence[int]], every: int) -> None:
-        """Compute texts with the full model and keep its logits after every `every`-th token."""
+        """Compute texts with the full model; keep its logits after every `every`-th token and the last."""
 
     def trace(self, mask: Mask, windows: Sequence[int]) -> None:
         """Keep what some texts reach before every layer without the parts of a mask, up to 2 GiB.

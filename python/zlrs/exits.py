@@ -136,9 +136,14 @@ def report_of(heads: _core.ExitHeads) -> ExitReport:
         ConfigurationError: The report in the file is not one of ours.
     """
     try:
-        return msgspec.json.decode(heads.report.encode(), type=ExitReport)
+        report = msgspec.json.decode(heads.report.encode(), type=ExitReport)
     except msgspec.DecodeError as error:
         raise ConfigurationError(f"the report of the exit heads cannot be read: {error}") from error
+    if report.chosen is not None and not 0 <= report.chosen < len(report.levels):
+        raise ConfigurationError(
+            f"the report of the exit heads cannot be read: level {report.chosen} of {len(report.levels)}"
+        )
+    return report
 
 
 def measured(

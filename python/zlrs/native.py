@@ -192,4 +192,5 @@ class NativeFinished(Protocol):
     compute: str
     sparse_skips: int
     row_layer_skips: int
+    most_layer_skips: int
     notes: Sequence[tuple[int, str, str, str]]

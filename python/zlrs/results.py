@@ -65,6 +65,7 @@ class Usage:
         accepted_tokens: Guesses that were right: each saved a step.
         sparse_skips: Tokens for which at least one layer was left out.
         row_layer_skips: Layers left out, summed over tokens.
+        most_layer_skips: Most layers left out for one token: so many of the last ones.
     """
 
     input_tokens: int
@@ -74,6 +75,7 @@ class Usage:
     accepted_tokens: int = 0
     sparse_skips: int = 0
     row_layer_skips: int = 0
+    most_layer_skips: int = 0
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,7 @@ def event_from_native(event: object) -> Delta | Finish:
                 end.accepted_tokens,
                 end.sparse_skips,
                 end.row_layer_skips,
+                end.most_layer_skips,
             ),
             seed=end.seed,
             timings=Timings(

@@ -41,6 +41,8 @@ async def test_aggressive_reaches_the_engine_and_the_receipt_counts(path: str) -
     async with serving(core=skipping()) as served:
         receipt = await profile(served, path, AGGRESSIVE)
         assert (receipt["mode"], receipt["sparse_skips"]) == ("aggressive", SKIPS)
+        # Of two layers the last was not computed for every token.
+        assert receipt["dense_layers"] == 1
         assert served.core.submitted[-1]["compute"] == "aggressive"
         for headers in ({}, {"X-ZLRS-Compute": "exact"}, {"X-ZLRS-Compute": "legacy"}):
             receipt = await profile(served, path, headers)
@@ -48,6 +50,7 @@ async def test_aggressive_reaches_the_engine_and_the_receipt_counts(path: str) -
                 headers.get("X-ZLRS-Compute", "exact"),
                 0,
             )
+            assert receipt["dense_layers"] == 2
             assert served.core.submitted[-1]["compute"] == "exact"
 
 

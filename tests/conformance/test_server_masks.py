@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from zlrs.engine import Engine
 from zlrs.server.misfires import Reruns
 from zlrs.server.receipts import ModelFacts
 from zlrs.server.variants import Misfires, Variant, Variants
+from zlrs.verify import Tally
 from zlrs.work import Work
 
 if TYPE_CHECKING:
@@ -107,6 +109,17 @@ async def test_the_band_of_temperatures_chooses_among_masks() -> None:
         assert "unavailable=aggressive" in headers["X-ZLRS-Compute-Profile"]
 
 
+async def test_a_request_that_requires_exits_is_answered_by_the_load_that_has_them() -> None:
+    async with with_mask() as (served, _):
+        served.core.can_skip = True
+        body, headers = await ask(served, AGGRESSIVE, zlrs={"require_exits": True})
+        assert body["content"][0]["text"] == "full."
+        assert served.core.submitted[-1]["require_exits"] is True
+        assert headers["X-ZLRS-Zero-Active"] == "false"
+        body, _ = await ask(served, AGGRESSIVE, zlrs={"require_exits": False})
+        assert body["content"][0]["text"] == "masked"
+
+
 async def test_sessions_are_answered_by_the_full_model() -> None:
     async with with_mask() as (served, _):
         body, headers = await ask(served, {**AGGRESSIVE, "X-ZLRS-Session": "create"})
@@ -177,6 +190,25 @@ async def test_verify_compares_the_full_model_with_the_masked_one() -> None:
         assert report["zero_layer"]["mask"] == "small"
         assert {"status", "latency_improvement_ms", "confidence"} <= set(report)
         assert all(options["priority"] == "batch" for options in served.core.submitted)
+
+
+async def test_what_a_verification_concludes_is_computed_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    concluded_by: list[threading.Thread] = []
+    report = Tally.report
+
+    def seen(self: Tally, *args: object, **named: object) -> object:
+        concluded_by.append(threading.current_thread())
+        return report(self, *args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Tally, "report", seen)
+    async with serving() as served:
+        body = {"prompts": ["x"], "repeats": 3, "max_tokens": 2}
+        async with served.client.post("/verify", json=body) as response:
+            assert response.status == 200, await response.text()
+    assert len(concluded_by) == 1
+    assert concluded_by[0] is not threading.current_thread()
 
 
 async def test_verify_says_so_where_there_is_nothing_to_compare() -> None:

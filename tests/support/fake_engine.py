@@ -78,6 +78,7 @@ class Finished:
     compute: str = "exact"
     sparse_skips: int = 0
     row_layer_skips: int = 0
+    most_layer_skips: int = 0
     notes: Sequence[tuple[int, str, str, str]] = ()
 
 
@@ -410,7 +411,8 @@ class FakeEngine:
                 cached_tokens=script.cached_tokens,
                 compute=str(generation.options["compute"]) if self.can_skip else "exact",
                 sparse_skips=skips,
-                row_layer_skips=2 * skips,
+                row_layer_skips=skips,
+                most_layer_skips=min(skips, 1),
                 notes=script.notes if generation.options["validation"] is not None else (),
             )
         )

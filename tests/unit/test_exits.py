@@ -13,7 +13,7 @@ from zlrs.cli.dispatch import main
 from zlrs.cli.exits import skip_caps
 from zlrs.engine import Engine
 from zlrs.errors import ComputeProfileMismatchError, ConfigurationError, InvalidRequestError
-from zlrs.exits import load_exits, report_of
+from zlrs.exits import load_exits, report_of, save_exits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +81,9 @@ def test_aggressive_answers_leave_early_and_exact_ones_do_not(files: tuple[Path,
         assert exact.usage.cached_tokens == 0
         assert aggressive.compute == "aggressive"
         assert 0 < aggressive.usage.sparse_skips <= aggressive.usage.row_layer_skips
+        deepest = aggressive.usage.most_layer_skips
+        assert 0 < deepest < int(engine.info["layers"])
+        assert aggressive.usage.row_layer_skips <= deepest * aggressive.usage.sparse_skips
         with engine.session() as session:
             session.generate("Count to ten.", max_tokens=8, compute="aggressive")
             again = session.generate("Go on.", max_tokens=4, compute="aggressive")
@@ -102,6 +105,24 @@ def test_the_command_shows_a_file(files: tuple[Path, Path], capsys: pytest.Captu
     assert "nothing is skipped" in capsys.readouterr().out
     assert main(["exits", "show", str(files[0]), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bound"] == 0.9
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]], ids=["plain", "json"])
+@pytest.mark.parametrize("change", ["no json", '"chosen":9', '"chosen":-1'], ids=["text", "beyond", "before"])
+def test_a_report_that_is_none_of_ours_is_said_to_be(
+    files: tuple[Path, Path],
+    change: str,
+    flags: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    heads = load_exits(files[1])
+    report = heads.report.replace('"chosen":null', change) if change.startswith('"') else change
+    assert report != heads.report
+    path = tmp_path / "hostile.exits"
+    save_exits(heads.measured(report), path)
+    assert main(["exits", "show", str(path), *flags]) == 1
+    assert "report of the exit heads cannot be read" in capsys.readouterr().err
 
 
 def test_damaged_and_missing_files_are_refused(files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -173,3 +173,59 @@ def test_commands_show_check_and_compare(
     save_mask(meter.empty_mask(), tmp_path / "empty.mask")
     assert main(["mask", "diff", str(mask_file), str(tmp_path / "empty.mask")]) == 1
     assert "- layer 7: without mlp" in capsys.readouterr().out
+
+
+GAIN = {
+    "weight_bytes": 9, "weight_bytes_full": 10, "token_bytes": 4, "token_bytes_full": 5,
+    "kv_token_bytes": 3, "kv_token_bytes_full": 4,
+}  # fmt: skip
+REPORT = {
+    "model": "small", "budget_kl": 0.01, "parts": ["layer 7 mlp"], "searched": [], "held_out": [],
+    "steps_back": 0, "gain": GAIN, "evaluations": 1,
+}  # fmt: skip
+
+
+def test_a_report_from_before_speeds_were_measured_is_shown(
+    mask: _core.Mask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "old.mask"
+    save_mask(mask.measured(json.dumps(REPORT), bytes(32)), path)
+    for flags in ([], ["--card"], ["--json"]):
+        assert main(["mask", "show", str(path), *flags]) == 0
+        shown = capsys.readouterr().out
+        assert "tok/s" not in shown
+        assert "tokens_s" not in shown
+    save_mask(
+        mask.measured(
+            json.dumps({**REPORT, "gain": {**GAIN, "tokens_s": 60.5, "tokens_s_full": 50.25}}), bytes(32)
+        ),
+        path,
+    )
+    assert main(["mask", "show", str(path)]) == 0
+    assert "decoding: 60.5 tok/s, in full 50.2 tok/s" in capsys.readouterr().out
+    assert main(["mask", "show", str(path), "--card"]) == 0
+    assert "  tokens_s: 60.50\n  tokens_s_full: 50.25\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--card"]], ids=["plain", "json", "card"])
+@pytest.mark.parametrize(
+    "report",
+    [
+        "",
+        "no json",
+        "[" * 100_000,
+        json.dumps({**REPORT, "gain": {**GAIN, "token_bytes_full": 0}}),
+        json.dumps({**REPORT, "gain": {**GAIN, "kv_token_bytes_full": 0}}),
+        json.dumps({**REPORT, "gain": {**GAIN, "token_bytes": 10**400}}),
+        json.dumps({**REPORT, "gain": {**GAIN, "tokens_s": -1}}),
+        json.dumps({**REPORT, "more": 1}),
+    ],
+    ids=["empty", "text", "deep", "no-bytes", "no-kv-bytes", "endless", "backwards", "unknown"],
+)
+def test_a_report_that_is_none_of_ours_is_said_to_be(
+    report: str, flags: list[str], mask: _core.Mask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hostile.mask"
+    save_mask(mask.measured(report, bytes(32)), path)
+    assert main(["mask", "show", str(path), *flags]) == 1
+    assert "report cannot be read" in capsys.readouterr().err

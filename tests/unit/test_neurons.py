@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,7 +54,7 @@ def test_files_are_what_was_written_or_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.t1
-def test_exact_answers_do_not_know_of_it(tmp_path: Path) -> None:
+def test_exact_answers_do_not_know_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = str(small_model())
     meter = _core.Meter.load(small_model(), window_tokens=16)
     weights = bytes.fromhex(meter.empty_mask().weights_sha256)
@@ -70,6 +71,12 @@ def test_exact_answers_do_not_know_of_it(tmp_path: Path) -> None:
         assert engine.generate(PROMPT, max_tokens=24).text == expected.text
         assert engine.generate(PROMPT, max_tokens=24, compute="aggressive").text == aggressive.text
         assert aggressive.text != expected.text
+    # What becomes of answers is shown by asking both.
+    few = ["--repeats", "2", "--max-tokens", "24"]
+    assert main(["verify", model, "--neurons", str(path), *few]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert compared["identical_answers_pct"] < 100
+    assert compared["token_saving_pct"] is None
     with pytest.raises(ZeroLayerMismatchError):
         Engine.load(model, neurons=other, progress=False)
     Engine.load(model, neurons=other, mask_fallback=True, context_tokens=64, progress=False).close()

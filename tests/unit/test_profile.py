@@ -68,6 +68,55 @@ def test_harm_is_summed_up_by_rows() -> None:
     assert harm.perplexity_ratio > 1
 
 
+def test_of_nothing_nothing_is_known() -> None:
+    with pytest.raises(InvalidRequestError, match="no row of prose was compared"):
+        harm_of("prose", [[], []])
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--every", "0"], "--every is 0; at least 1"),
+        (["--every", "-4"], "--every is -4; at least 1"),
+        (["--windows", "1"], "--windows is 1; at least 2"),
+        (["--window-tokens", "1"], "--window-tokens is 1; at least 2"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["profile", "no-such-model"],
+        ["profile", "no-such-prompts.txt", "--model", "no-such-model"],
+        ["mask", "build", "no-such-model", "--out", "some.mask"],
+        ["drafts", "train", "no-such-model", "--out", "some.mask"],
+        ["neurons", "train", "no-such-model", "--out", "some.neurons"],
+    ],
+    ids=lambda command: "-".join(command[:2]),
+)
+def test_sizes_that_would_measure_nothing_are_refused_before_anything_is_loaded(
+    command: list[str], option: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, *option]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.t1
+def test_the_last_token_is_compared_however_few_there_are(meter: _core.Meter) -> None:
+    ids = meter.encode("The mill stood by the river, and its wheel had not turned for years.")[:12]
+    mask = meter.empty_mask().without(3, "mlp")
+    meter.reference([ids, ids[:5], ids[:2]], 1)
+    by_token = meter.measure(mask, [0, 1, 2])
+    for every, kept in ((5, [[4, 9, 11], [4], [1]]), (12, [[11], [4], [1]]), (1000, [[11], [4], [1]])):
+        meter.reference([ids, ids[:5], ids[:2]], every)
+        measured = meter.measure(mask, [0, 1, 2])
+        assert measured == [[rows[i] for i in some] for rows, some in zip(by_token, kept, strict=True)]
+        # The same from kept states.
+        meter.trace(meter.empty_mask(), [0, 1, 2])
+        assert meter.measure(mask, [0, 1, 2]) == measured
+    with pytest.raises(_core.CoreError, match="every"):
+        meter.reference([ids], 0)
+
+
 def test_texts_are_domains_and_their_sum_covers_names_and_order(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one")
     (tmp_path / "b.txt").write_text("two")
@@ -104,6 +153,16 @@ def test_the_profile_has_every_part_and_ablates_what_it_is_told(
     )
     assert done[-1] == (LAYERS, LAYERS)
     assert profile.rows == {"code": 4, "prose": 4}
+    rows = survey(
+        meter,
+        [Domain("short", [domains[0].windows[0][:9], domains[0].windows[0][:3]])],
+        model="small",
+        calibration_sha256="00" * 32,
+        every=8,
+        ablate=(),
+        progress=lambda *_: None,
+    ).rows
+    assert rows == {"short": 3}
     kinds = {kind: [part for part in profile.parts if part.kind == kind] for kind in ("layer", "head", "mlp")}
     assert (len(kinds["layer"]), len(kinds["head"])) == (LAYERS, LAYERS * 9)
     assert all(domain.kl is not None for part in kinds["layer"] for domain in part.domains)

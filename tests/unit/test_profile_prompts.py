@@ -16,14 +16,16 @@ from zlrs.cli.dispatch import main
 from zlrs.engine import Engine
 from zlrs.errors import InvalidRequestError
 from zlrs.masks import save_mask
-from zlrs.profile.greedy import held_back
+from zlrs.profile.greedy import HELD_OUT_TESTS, held_back
 from zlrs.profile.harm import DomainHarm, harm_of
 from zlrs.profile.picture import png
 from zlrs.profile.prompts import QUIET_KL, profile_prompts
 from zlrs.profile.report import confidence_of
 from zlrs.profile.search import Step
+from zlrs.profile.speed import PROMPT, decoding_speeds
 from zlrs.profile.spot import check, gsm8k_tasks, json_tasks
 from zlrs.profile.survey import Influence, PartEntry, PartProfile, Profile
+from zlrs.results import Completion, Timings, Usage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,6 +131,9 @@ def test_every_prompt_is_profiled_by_itself() -> None:
         assert any("the mask costs it" in line for line in entry.advice)
     alone = profile_prompts(meter, PROMPTS[1:], model="small", window_tokens=16, every=4, kinds=("mlp",))
     assert alone.prompts[0].kl == found.prompts[1].kl
+    # Shorter than `every` tokens: the last one is compared, so that nothing is quiet unseen.
+    short = profile_prompts(meter, PROMPTS, model="small", window_tokens=9, every=100, kinds=("mlp",))
+    assert all(max(entry.kl) > QUIET_KL for entry in short.prompts)
     with pytest.raises(InvalidRequestError, match="prompt 1 has"):
         profile_prompts(meter, ["Hi"], model="small", window_tokens=16, every=4)
 
@@ -168,9 +173,14 @@ def test_a_built_mask_brings_its_spot_checks_and_confidence(
     assert report.spot_checks[0].asked == 2
     assert confidence_of(report) == pytest.approx(1 - max(harm.top1_upper for harm in report.held_out))
     assert report.search_s > 0
-    capsys.readouterr()
+    assert report.gain.tokens_s > 0
+    assert report.gain.tokens_s_full > 0
+    assert "decoding: " in capsys.readouterr().err
     assert main(["mask", "show", str(out), "--card"]) == 0
-    assert "spot_checks:" in capsys.readouterr().out
+    card = capsys.readouterr().out
+    assert "spot_checks:" in card
+    assert f"  tokens_s: {report.gain.tokens_s:.2f}\n" in card
+    assert f"  tokens_s_full: {report.gain.tokens_s_full:.2f}\n" in card
     assert main(["mask", "build", str(small_model()), *arguments, "--checks", "201"]) == 1
     assert "0 to 200" in capsys.readouterr().err
 
@@ -196,6 +206,28 @@ def test_progress_tells_the_time_left_by_the_steps_alone(
         "search, alone: 11 of 100, 2 min 58 s left; layer 3 mlp",
         "search, alone: 100 of 100",
     ]
+
+
+class Decodes:
+    """A model whose answers take as long as they are told to; notes when it is asked."""
+
+    def __init__(self, took_ms: list[float], asked: list[object], tokens: int = 65) -> None:
+        self.took_ms, self.asked, self.tokens = took_ms, asked, tokens
+
+    def generate(self, prompt: str, **options: object) -> Completion:
+        self.asked.append(self)
+        assert (prompt, options) == (PROMPT, {"max_tokens": 64})
+        timings = Timings(0.0, 1.0, self.took_ms.pop(0), 1.0)
+        return Completion("", (), "max_tokens", None, Usage(9, self.tokens), 0, timings)
+
+
+def test_speeds_are_medians_of_turns() -> None:
+    asked: list[object] = []
+    full, masked = Decodes([640.0, 64.0, 320.0], asked), Decodes([160.0, 640.0, 64.0], asked)
+    assert decoding_speeds(full, masked) == (200, 400)  # type: ignore[arg-type]
+    assert asked == [full, masked] * 3
+    ended = Decodes([0.0] * 3, asked, tokens=1), Decodes([5.0] * 3, asked, tokens=0)
+    assert decoding_speeds(*ended) == (0, 0)  # type: ignore[arg-type]
 
 
 class Scripted:
@@ -224,11 +256,26 @@ def test_a_load_beside_the_full_model_takes_nothing_that_was_measured_on_it() ->
 
 
 @pytest.mark.parametrize(
-    ("kls", "chosen"), [([0, 1, 2, 3, 9], 3), ([0, 1, 2, 3], 3), ([0, 9, 9], 0), ([0], 0)]
+    ("kls", "chosen"),
+    [([0, 1, 2, 3, 9], 3), ([0, 1, 2, 3], 3), ([0, 9, 9], 0), ([0], 0), ([0, 1, 9, 2, 2], 1)],
 )
 def test_what_held_out_texts_refuse_is_put_back(kls: list[float], chosen: int) -> None:
     steps = [Step(number, [], None) for number in range(len(kls))]  # type: ignore[arg-type]
     search = Scripted(kls)
     found, harms = held_back(search, steps, 3.0)  # type: ignore[arg-type]
     assert (found, harms[0].kl_mean) == (chosen, kls[chosen])
-    assert len(search.asked) <= 2 + len(kls).bit_length()
+    # From careful to daring, and not beyond the first that is refused: no second chance.
+    assert search.asked == list(range(min(chosen + 2, len(kls))))
+
+
+def test_of_many_steps_some_are_tested_and_the_last_is() -> None:
+    steps = [Step(number, [], None) for number in range(301)]  # type: ignore[arg-type]
+    search = Scripted([0.0] * 301)
+    assert held_back(search, steps, 3.0)[0] == 300  # type: ignore[arg-type]
+    assert search.asked == sorted(set(search.asked))
+    assert len(search.asked) == HELD_OUT_TESTS + 1
+    refused = Scripted([0.0] * 100 + [9.0] * 201)
+    found, harms = held_back(refused, steps, 3.0)  # type: ignore[arg-type]
+    assert found == max(place for place in search.asked if place < 100)
+    assert harms[0].kl_mean == 0
+    assert [place for place in refused.asked if place >= 100] == refused.asked[-1:]

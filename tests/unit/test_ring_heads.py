@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from support.head_files import head_file
 from support.real_model import small_model
 from zlrs import Engine, _core
 from zlrs.cli.dispatch import main
@@ -160,3 +161,16 @@ def test_numbers_are_copied_from_the_prompt() -> None:
         for note in answer.notes:
             assert note.by == "numbers"
             assert note.text not in prompt.replace(".", " ").split()
+
+
+@pytest.mark.parametrize("report", ["no json", "", "[" * 3_000], ids=["text", "empty", "deep"])
+def test_a_report_in_a_head_that_is_no_json_is_said_to_be(
+    report: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.safetensors"
+    path.write_bytes(head_file(report='{"auroc": 0.5}'))
+    assert main(["ring", "show", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["report"] == {"auroc": 0.5}
+    path.write_bytes(head_file(report=report))
+    assert main(["ring", "show", str(path)]) == 1
+    assert "report of the head cannot be read" in capsys.readouterr().err

@@ -20,7 +20,16 @@ from zlrs.server.errors import Refusal, as_refusal, error_object, overloaded, st
 from zlrs.server.headers import RULES, parse
 from zlrs.server.ids import new_id
 from zlrs.server.metrics import Metrics
-from zlrs.server.receipts import HISTORICAL, ModelFacts, end_facts, header_safe, latency, response_headers
+from zlrs.server.receipts import (
+    HISTORICAL,
+    ModelFacts,
+    compute_profile,
+    end_facts,
+    header_safe,
+    latency,
+    response_headers,
+)
+from zlrs.server.several import total
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -289,6 +298,21 @@ def test_receipts_follow_the_spelling_of_the_request() -> None:
     always = response_headers(FACTS, parse(asked()), enabled=True, historical=True)
     assert all(name.startswith("X-Anthropic-") for name in always)
     assert response_headers(FACTS, spoken, enabled=False, historical=True, measured="x") == {}
+
+
+def test_dense_layers_are_those_that_every_token_went_through() -> None:
+    masked = dataclasses.replace(FACTS, empty_layers=(3, 28), mask_sum="ab" * 32)
+    counted = Usage(3, 2, sparse_skips=2, row_layer_skips=5, most_layer_skips=4)
+    # 30 layers, the last four of them not for every token; one of those was not there anyway.
+    assert compute_profile(masked, "aggressive", counted)["dense_layers"] == 25
+    assert compute_profile(masked, "aggressive")["dense_layers"] == 28
+    assert compute_profile(FACTS, "aggressive", counted)["dense_layers"] == 26
+    assert compute_profile(FACTS, "exact", Usage(3, 2))["dense_layers"] == 30
+
+
+def test_several_answers_count_as_one_and_the_deepest_skip_counts_for_all() -> None:
+    usages = [Usage(3, 2, 1, 5, 4, 2, 6, 4), Usage(3, 1, 0, 0, 0, 1, 2, 2), Usage(3, 1)]
+    assert total(usages) == Usage(9, 4, 1, 5, 4, 3, 8, 4)
 
 
 def test_latency_names_what_each_part_measured() -> None:

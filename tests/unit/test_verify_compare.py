@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.fake_engine import FakeEngine, Script
 from zlrs.cli.dispatch import main
+from zlrs.engine import Engine
 from zlrs.errors import InvalidRequestError, UpstreamUnreachableError
 from zlrs.results import Usage
 from zlrs.verify import Answer, Schedule, Tally, Turn
+from zlrs.verify.local import EngineArm
 from zlrs.verify.prompts import BUILT_IN, read_prompts
 from zlrs.verify.remote import UrlArm
 from zlrs.work import Work
@@ -203,7 +206,7 @@ def test_what_is_no_answer_is_an_error() -> None:
 
 def test_wrong_use_of_the_command_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "some-model"]) == 1
-    assert "--mask FILE or --exits FILE" in capsys.readouterr().err
+    assert "--mask FILE, --exits FILE or --neurons FILE" in capsys.readouterr().err
     assert main(["verify", "http://127.0.0.1:1", "--repeats", "0"]) == 1
     assert "--repeats is 0" in capsys.readouterr().err
     assert main(["verify", "http://127.0.0.1:1", "--model", "m", "--header", "no colon"]) == 1
@@ -225,3 +228,30 @@ def test_work_is_counted_over_the_tokens_that_were_computed() -> None:
     # Five times one layer of three.
     assert full.saved_share(early) == pytest.approx(500 / 2000)
     assert Work().saved_share(early) == 0
+
+
+@pytest.mark.parametrize(
+    ("aggressive", "is_counted", "installed", "saved"),
+    [
+        (True, True, True, True),  # exit heads: rows that left are counted
+        (True, False, True, None),  # neurons: nobody counts them
+        (True, False, False, 0.0),  # a file that leaves nothing out: it ran exact
+        (False, True, True, 0.0),
+    ],
+)
+def test_a_loaded_model_says_what_it_left_out_as_far_as_it_is_counted(
+    aggressive: bool, is_counted: bool, installed: bool, saved: bool | float | None
+) -> None:
+    core = FakeEngine(Script(reply="abc"))
+    core.can_skip = installed
+    with Engine(core, name="some") as engine:
+        arm = EngineArm(engine, 8, aggressive=aggressive, is_counted=is_counted)
+        arm._work = Work(400, 400, 100, 3)
+        given = arm.ask("Hello")
+    assert given.text == "abc"
+    assert core.submitted[-1]["compute"] == ("aggressive" if aggressive else "exact")
+    if saved is True:
+        assert given.saved_share is not None
+        assert given.saved_share > 0
+    else:
+        assert given.saved_share == saved

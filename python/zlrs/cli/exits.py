@@ -148,6 +148,7 @@ def _show(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     options = parser.parse_args(arguments)
     heads = load_exits(options.file)
+    report = report_of(heads)
     if options.json:
         sys.stdout.write(heads.report + "\n")
         return 0
@@ -155,7 +156,7 @@ def _show(arguments: Sequence[str]) -> int:
     for layer, threshold in heads.probes():
         leaves = "nobody leaves" if threshold is None else f"rows leave below {threshold:.3f}"
         print(f"before layer {layer} of {heads.layers}: {leaves}")
-    print("\n".join(_lines(report_of(heads))))
+    print("\n".join(_lines(report)))
     return 0
 
 

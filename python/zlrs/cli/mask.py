@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zlrs.profile import DomainHarm
+    from zlrs.profile.speed import Speeds
     from zlrs.profile.spot import SpotCheck, Task
 
 EPILOG = """\
@@ -35,6 +36,7 @@ CHECKS_LIMIT = 200
 CHECK_CONTEXT_TOKENS = 1024
 CHECK_KV_BYTES = 1 << 30
 """Room for the checks, which are decoded together; memory is taken as it is used."""
+SPEED_DIGITS = 2
 
 VERBS = """actions: build, show, verify, rehash, diff; `zlrs mask ACTION --help` describes one"""
 
@@ -96,8 +98,13 @@ def _build(arguments: Sequence[str]) -> int:
     if built.report.parts and tasks:
         # The weights of the search make room for those of the checks.
         del meter
-        checks = _spot_checks(options, tasks)
-        report = msgspec.structs.replace(built.report, spot_checks=checks)
+        checks, speeds = _spot_checks(options, tasks)
+        gain = msgspec.structs.replace(
+            built.report.gain,
+            tokens_s=round(speeds.masked, SPEED_DIGITS),
+            tokens_s_full=round(speeds.full, SPEED_DIGITS),
+        )
+        report = msgspec.structs.replace(built.report, spot_checks=checks, gain=gain)
         mask = mask.measured(msgspec.json.encode(report).decode(), calibration)
         save_mask(mask, options.out)
     print(options.out)
@@ -120,20 +127,23 @@ def _tasks(options: argparse.Namespace) -> list[tuple[str, list[Task], int]]:
 
 def _spot_checks(
     options: argparse.Namespace, tasks: Sequence[tuple[str, list[Task], int]]
-) -> list[SpotCheck]:
-    """Let the full and the masked model solve them."""
+) -> tuple[list[SpotCheck], Speeds]:
+    """Let the full and the masked model solve them, and decode in turns."""
     from zlrs.engine import Engine
+    from zlrs.profile.speed import decoding_speeds
     from zlrs.profile.spot import check
 
     note(f"spot checks: {', '.join(f'{len(some)} of {name}' for name, some, _ in tasks)}")
     load = {"threads": options.threads, "context_tokens": CHECK_CONTEXT_TOKENS, "progress": False}
     load["kv_bytes"] = CHECK_KV_BYTES
     load["queue_limit"] = CHECKS_LIMIT
+    load["drafting"] = "off"  # answers are the same; speeds would be those of guessing
     with (
         Engine.load(options.model, **load) as full,
         Engine.load(options.model, mask=options.out, **load) as masked,
     ):
-        return [check(full, masked, name, some, tokens) for name, some, tokens in tasks]
+        speeds = decoding_speeds(full, masked)
+        return [check(full, masked, name, some, tokens) for name, some, tokens in tasks], speeds
 
 
 def _budget(text: str) -> float:
@@ -148,12 +158,15 @@ def _budget(text: str) -> float:
 
 
 def _show(arguments: Sequence[str]) -> int:
+    from zlrs.profile import report_of
+
     parser = Parser("zlrs mask show", "What a mask leaves out, and what was measured of it.")
     parser.add_argument("file", type=Path)
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--card", action="store_true", help="as an entry of a model-card.yaml")
     options = parser.parse_args(arguments)
     mask = load_mask(options.file)
+    report_of(mask)  # a file may say anything
     if options.card:
         print("\n".join(_card(mask)))
     elif options.json:
@@ -257,6 +270,11 @@ def _report_lines(mask: _core.Mask) -> list[str]:
             for check in report.spot_checks
         ),
         f"weights read for a token: {token}; keys and values of a token: {kv}",
+        *(
+            [f"decoding: {gain.tokens_s:.1f} tok/s, in full {gain.tokens_s_full:.1f} tok/s"]
+            if gain.tokens_s and gain.tokens_s_full
+            else []
+        ),
     ]
 
 
@@ -276,7 +294,7 @@ def _card(mask: _core.Mask) -> list[str]:
         raise ConfigurationError(
             "nothing was measured of this mask", suggestion="Make it with `zlrs mask build`."
         )
-    quoted = json.dumps
+    quoted, gain = json.dumps, report.gain
     return [
         "zero_layer:",
         f"  model: {quoted(report.model)}",
@@ -284,8 +302,13 @@ def _card(mask: _core.Mask) -> list[str]:
         f"  calibration_sha256: {mask.calibration_sha256}",
         f"  budget_kl_nats: {report.budget_kl:g}",
         f"  left_out: {quoted(report.parts)}",
-        f"  token_bytes_saved: {1 - report.gain.token_bytes / report.gain.token_bytes_full:.4f}",
-        f"  kv_bytes_saved: {1 - report.gain.kv_token_bytes / report.gain.kv_token_bytes_full:.4f}",
+        f"  token_bytes_saved: {1 - gain.token_bytes / gain.token_bytes_full:.4f}",
+        f"  kv_bytes_saved: {1 - gain.kv_token_bytes / gain.kv_token_bytes_full:.4f}",
+        *(
+            [f"  tokens_s: {gain.tokens_s:.2f}", f"  tokens_s_full: {gain.tokens_s_full:.2f}"]
+            if gain.tokens_s and gain.tokens_s_full
+            else []
+        ),
         "  held_out:",
         *(
             f"    - {{domain: {quoted(harm.domain)}, rows: {harm.rows}, kl_mean: {harm.kl_mean:.6f},"

@@ -45,8 +45,26 @@ def add_data_options(parser: Parser, *, target: bool = True) -> None:
     add("--data", nargs="+", type=Path, default=[], metavar="PATH", help="texts, one domain a file")
     add("--window-tokens", type=int, default=128, metavar="N", help="tokens of a window of text (128)")
     add("--windows", type=int, default=8, metavar="N", help="windows of each domain (8)")
-    add("--every", type=int, default=4, metavar="N", help="compare logits after every so many tokens (4)")
+    add(
+        "--every",
+        type=int,
+        default=4,
+        metavar="N",
+        help="compare logits after every so many tokens and the last (4)",
+    )
     add("--threads", type=int, metavar="N", help="worker threads (the cores this process has)")
+
+
+def check_data_options(options: argparse.Namespace) -> None:
+    """Refuse sizes with which nothing would be measured, before anything is loaded.
+
+    Raises:
+        InvalidRequestError: One is too small.
+    """
+    least = {"--window-tokens": 2, "--windows": 2, "--every": 1}
+    for name, value in zip(least, (options.window_tokens, options.windows, options.every), strict=True):
+        if value < least[name]:
+            raise InvalidRequestError(f"{name} is {value}; at least {least[name]} is needed")
 
 
 def open_meter(options: argparse.Namespace) -> tuple[_core.Meter, list[Domain], bytes, str]:
@@ -54,6 +72,7 @@ def open_meter(options: argparse.Namespace) -> tuple[_core.Meter, list[Domain], 
     from zlrs.models import resolve
     from zlrs.profile.domains import read_domains, read_texts, sum_of
 
+    check_data_options(options)
     texts = read_texts(options.data)
     path = resolve(options.model)
     try:
@@ -121,6 +140,7 @@ def _prompts(options: argparse.Namespace) -> int:
     from zlrs.profile.prompts import profile_prompts
     from zlrs.verify.prompts import read_prompts
 
+    check_data_options(options)
     if options.model is None:
         raise InvalidRequestError(
             "the model of the prompts is not named", suggestion="Give --model NAME (`zlrs models list`)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from zlrs import _core
 from zlrs.cli.output import note
 from zlrs.cli.parser import Parser
-from zlrs.errors import InvalidRequestError
+from zlrs.errors import ConfigurationError, InvalidRequestError
 from zlrs.streams import reraise
 
 if TYPE_CHECKING:
@@ -90,6 +90,18 @@ def _show(arguments: Sequence[str]) -> int:
         "bytes": len(data), "weights": head.weights, "width": head.width, "threshold": head.threshold,
     }  # fmt: skip
     for name, value in sorted(head.metadata.items()):
-        known[name] = json.loads(value) if name == "report" else value
+        known[name] = _report(value) if name == "report" else value
     print(json.dumps(known, indent=2))
     return 0
+
+
+def _report(text: str) -> object:
+    """What a file says was measured of it; a file may say anything.
+
+    Raises:
+        ConfigurationError: It is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"the report of the head cannot be read: {error}") from error

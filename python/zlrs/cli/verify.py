@@ -24,14 +24,16 @@ EPILOG = """\
 examples:
   zlrs verify smollm2-135m-instruct-q4_1 --mask small.mask
   zlrs verify smollm2-135m-instruct-q4_1 --exits small.exits
+  zlrs verify smollm2-135m-instruct-q4_1 --neurons small.neurons
   zlrs verify http://127.0.0.1:8080
   zlrs verify http://127.0.0.1:8080 --against http://127.0.0.1:8081 --model NAME --key-env KEY
 
-Every prompt is asked of both in turns, greedily: a model against itself with the mask or exit heads; a URL as
-it is against the same URL with `X-ZLRS-Compute: aggressive` (--header for others) or another URL. What comes
-out goes to standard output as JSON: status, zombie_layers, token_saving_pct (multiply-adds not done; tokens
-are counted as ever), latency_improvement_ms (median of the differences), confidence (share of bootstrap
-samples with an improvement). It says so where nothing differs. docs/how-to/skip-layers.md has every field.
+Every prompt is asked of both in turns, greedily: a model against itself with the mask, the exit heads, the
+thresholds of neurons or several of them; a URL as it is against the same URL with `X-ZLRS-Compute:
+aggressive` (--header for others) or another URL. What comes out goes to standard output as JSON: status,
+zombie_layers, token_saving_pct (multiply-adds not done; tokens are counted as ever), latency_improvement_ms
+(median of the differences), confidence (share of bootstrap samples with an improvement). It says so where
+nothing differs. docs/how-to/skip-layers.md has every field.
 """
 
 AGGRESSIVE = "X-ZLRS-Compute: aggressive"
@@ -56,6 +58,7 @@ def _parser() -> Parser:
     add(
         "--exits", type=Path, metavar="FILE", help="of a model: exit heads to compare with it, instead or too"
     )
+    add("--neurons", type=Path, metavar="FILE", help="of a model: thresholds of neurons, instead or too")
     add("--against", metavar="URL", help="of a URL: another endpoint instead of another header")
     add("--header", action="append", metavar="'NAME: VALUE'", help=f"of the other one ({AGGRESSIVE!r})")
     add("--model", metavar="NAME", help="the model's name at the URL (asked of it)")
@@ -85,23 +88,26 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _models(options: argparse.Namespace, prompts: Sequence[str]) -> Verification:
-    """The full model, and one with a mask, exit heads or both, each loaded."""
+    """The full model, and one with a mask, exit heads, thresholds of neurons or several of them."""
     from zlrs.engine import Engine
     from zlrs.verify.local import EngineArm
 
-    if options.mask is None and options.exits is None:
+    aggressive = options.exits is not None or options.neurons is not None
+    if options.mask is None and not aggressive:
         raise InvalidRequestError(
             "what to compare the model with is not named",
-            suggestion="Give --mask FILE or --exits FILE, or the URL of a running server",
+            suggestion="Give --mask FILE, --exits FILE or --neurons FILE, or the URL of a running server",
         )
     loads = {"threads": options.threads, "context_tokens": None, "progress": True}
     with (
         Engine.load(options.target, **loads) as full,
-        Engine.load(options.target, mask=options.mask, exits=options.exits, **loads) as other,
+        Engine.load(
+            options.target, mask=options.mask, exits=options.exits, neurons=options.neurons, **loads
+        ) as other,
     ):
         arms = [
             EngineArm(full, options.max_tokens),
-            EngineArm(other, options.max_tokens, aggressive=options.exits is not None),
+            EngineArm(other, options.max_tokens, aggressive=aggressive, is_counted=options.neurons is None),
         ]
         return _compare(arms, prompts, options.repeats)
 

@@ -45,8 +45,8 @@ def build(
     the better of the two is kept. Query heads are then put together, one of every KV group, for only so do
     their weights vanish. What remains is added in the order of divergence for weight bytes saved, some at a
     time, and stays only if the mask as a whole keeps the budget: the upper bound of the mean divergence, in
-    every domain. In the end the mask must keep it on texts that the search did not look at; what was added
-    last is put back until it does.
+    every domain. In the end the masks on the way are tested in their order on texts that the search did not
+    look at, and the last one before the first that does not keep the budget there is taken.
 
     Args:
         meter: The loaded model.
@@ -54,7 +54,7 @@ def build(
         model: The model's name, for the report.
         calibration_sha256: Of the texts.
         budget: What it may cost.
-        every: Logits are compared after every so many tokens.
+        every: Logits are compared after every so many tokens, and after the last of each text.
         progress: Told (stage, done, all, what was found) after every part.
     """
     (built,) = frontier(

@@ -103,7 +103,7 @@ def choose(
         domains: Texts, at least two windows each.
         model: The model's name, for the report.
         calibration_sha256: Of the texts.
-        every: Logits are compared after every so many tokens.
+        every: Logits are compared after every so many tokens, and after the last of each text.
         vocabularies: Tokens that can be guessed, to choose from: the head's first so many rows.
         progress: Told what is going on, a line at a time.
     """

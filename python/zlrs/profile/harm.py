@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from zlrs.errors import InvalidRequestError
 from zlrs.profile.bounds import bootstrap_upper, proportion_upper
 
 if TYPE_CHECKING:
@@ -43,19 +44,25 @@ class DomainHarm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def harm_of(domain: str, windows: Sequence[Sequence[Row]]) -> DomainHarm:
-    """Sum up the rows of some texts of a domain. O(rows · resamples)."""
+    """Sum up the rows of some texts of a domain. O(rows · resamples).
+
+    Raises:
+        InvalidRequestError: There is no row: of nothing nothing is known, not that it is harmless.
+    """
     rows = [row for window in windows for row in window]
-    count = max(len(rows), 1)
+    if not rows:
+        raise InvalidRequestError(f"no row of {domain or 'the text'} was compared; at least one is needed")
+    count = len(rows)
     divergences = sorted(row[0] for row in rows)
     differing = sum(row[1] for row in rows)
     return DomainHarm(
         domain=domain,
-        rows=len(rows),
+        rows=count,
         kl_mean=math.fsum(divergences) / count,
         kl_upper=bootstrap_upper([[row[0] for row in window] for window in windows]),
-        kl_p99=divergences[min(len(rows) - 1, math.ceil(0.99 * len(rows)) - 1)] if rows else 0.0,
+        kl_p99=divergences[math.ceil(0.99 * count) - 1],
         top1_disagreement=differing / count,
-        top1_upper=proportion_upper(differing, len(rows)),
+        top1_upper=proportion_upper(differing, count),
         perplexity_ratio=math.exp(math.fsum(row[2] for row in rows) / count),
         identical=sum(row[3] for row in rows) / count,
     )

@@ -55,7 +55,7 @@ def levels(
     Args:
         meter: The loaded model.
         domains: Texts, at least two windows each.
-        every: Logits are compared after every so many tokens.
+        every: Logits are compared after every so many tokens, and after the last of each text.
         shares: Of gates under the threshold.
         progress: Told what is going on, a line at a time.
     """

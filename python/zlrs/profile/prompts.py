@@ -106,7 +106,7 @@ def profile_prompts(
         prompts: At least 8 tokens each.
         model: Its name.
         window_tokens: Of a longer prompt so many tokens are computed.
-        every: Logits are compared after every so many tokens, and after the last.
+        every: Logits are compared after every so many tokens, and after the last of each prompt.
         kinds: Parts to leave out.
         mask: A mask to measure on every prompt.
         budget_kl: What a mask may cost a prompt, in nats.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+from msgspec import Meta
 
 from zlrs.errors import ConfigurationError
 from zlrs.profile.harm import DomainHarm  # noqa: TC001 - msgspec reads it when it decodes
@@ -12,6 +13,12 @@ from zlrs.profile.spot import SpotCheck  # noqa: TC001 - msgspec reads it when i
 
 if TYPE_CHECKING:
     from zlrs._core import Mask
+
+
+BYTES_LIMIT = 1 << 60
+Left = Annotated[int, Meta(ge=0, le=BYTES_LIMIT)]
+Whole = Annotated[int, Meta(ge=1, le=BYTES_LIMIT)]
+"""Bytes that shares are taken of. A file may say anything, and is refused where there is no share."""
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,14 +31,18 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         token_bytes_full: The same for the full model.
         kv_token_bytes: Keys and values of one token.
         kv_token_bytes_full: The same for the full model.
+        tokens_s: Decoded tokens a second, of one answer; 0 where it was not measured.
+        tokens_s_full: The same for the full model, asked in turns with it.
     """
 
-    weight_bytes: int
-    weight_bytes_full: int
-    token_bytes: int
-    token_bytes_full: int
-    kv_token_bytes: int
-    kv_token_bytes_full: int
+    weight_bytes: Left
+    weight_bytes_full: Whole
+    token_bytes: Left
+    token_bytes_full: Whole
+    kv_token_bytes: Left
+    kv_token_bytes_full: Whole
+    tokens_s: Annotated[float, Meta(ge=0)] = 0.0
+    tokens_s_full: Annotated[float, Meta(ge=0)] = 0.0
 
 
 class MaskReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,7 +54,7 @@ class MaskReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         parts: What is left out, in the order in which it was.
         searched: The loss on the texts that the search looked at.
         held_out: The loss on texts that it did not look at.
-        steps_back: Parts that were put back because the held-out texts refused them.
+        steps_back: Parts that were put back because the held-out texts refused them, or fewer than them.
         gain: What is saved.
         evaluations: How often the model was run over texts.
         spot_checks: Tasks with known answers, solved by both.

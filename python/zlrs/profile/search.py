@@ -54,7 +54,7 @@ class Search:
         Args:
             meter: The loaded model.
             domains: Texts; every second window is kept from the search.
-            every: Logits are compared after every so many tokens.
+            every: Logits are compared after every so many tokens, and after the last of each text.
         """
         windows = [window for domain in domains for window in domain.windows]
         meter.reference(windows, every)

@@ -101,7 +101,7 @@ def survey(
         domains: Texts.
         model: Its name.
         calibration_sha256: Of the texts.
-        every: Logits are compared after every so many tokens.
+        every: Logits are compared after every so many tokens, and after the last of each text.
         ablate: Kinds of parts that are left out one by one.
         progress: Told (done, all) runs.
     """
@@ -143,7 +143,7 @@ def survey(
         weights_sha256=empty.weights_sha256,
         calibration_sha256=calibration_sha256,
         tokens={domain.name: sum(map(len, domain.windows)) for domain in domains},
-        rows={domain.name: sum(len(window) // every for window in domain.windows) for domain in domains},
+        rows={domain.name: sum(-(-len(window) // every) for window in domain.windows) for domain in domains},
         layers=len(shapes),
         influence=[
             Influence(layer=layer, domains={name: _number(seen[name][layer]["influence"]) for name in places})

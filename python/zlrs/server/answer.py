@@ -76,7 +76,12 @@ async def answer(
         walk = Walk(request, context, dialect, asked, started, {}, turn, validation=validation)
         return await _in_session(walk, turn)
     walk = Walk(request, context, dialect, asked, started, {}, validation=validation)
-    variant = context.variants.choose(asked.load_mode, dialect.ask.options.get("temperature", 0.0))
+    options = dialect.ask.options
+    variant = context.variants.choose(
+        asked.load_mode,
+        options.get("temperature", 0.0),
+        require_exits=options.get("require_exits", False),
+    )
     if variant is not None:
         return await _masked(walk, variant)
     if validation is not None:

@@ -95,6 +95,10 @@ class ModelFacts:
             return self.hardware()
         return "cpu" if self.device == "cpu" else "cuda", "f16"
 
+    def dense_layers(self, skipped: int) -> int:
+        """Layers that were computed for every token, where up to so many of the last ones were left out."""
+        return sum(layer not in self.empty_layers for layer in range(self.layers - skipped))
+
     def _sums(self, separator: str) -> str:
         mask = separator + self.mask_sum[:SUM_DIGITS] if self.mask_sum else ""
         return self.file_sha256[:SUM_DIGITS] + mask
@@ -120,7 +124,7 @@ def compute_profile(facts: ModelFacts, mode: str, counted: Usage | None = None) 
     """
     hardware_mode, kv_precision = facts.hardware_of(mode)
     return {
-        "dense_layers": facts.layers - len(facts.empty_layers),
+        "dense_layers": facts.dense_layers(0 if counted is None else counted.most_layer_skips),
         "sparse_skips": 0 if counted is None else counted.sparse_skips,
         "row_layer_skips": 0 if counted is None else counted.row_layer_skips,
         "hardware_mode": hardware_mode,

@@ -65,6 +65,7 @@ def total(usages: Sequence[Usage]) -> Usage:
         sum(usage.accepted_tokens for usage in usages),
         sum(usage.sparse_skips for usage in usages),
         sum(usage.row_layer_skips for usage in usages),
+        max((usage.most_layer_skips for usage in usages), default=0),
     )
 
 

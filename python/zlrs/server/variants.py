@@ -101,8 +101,10 @@ class Variants:
     def __len__(self) -> int:
         return len(self._all)
 
-    def choose(self, mode: str, temperature: float) -> Variant | None:
-        """Who answers a request; `None`: the full model."""
+    def choose(self, mode: str, temperature: float, *, require_exits: bool = False) -> Variant | None:
+        """Who answers a request; `None`: the full model, which alone has exit heads."""
+        if require_exits:
+            return None
         return next((one for one in self._all if one.may(mode, temperature, self._least)), None)
 
 

@@ -33,4 +33,6 @@ pub struct Skipped {
     pub tokens: usize,
     /// Layers left out, summed over tokens.
     pub row_layers: usize,
+    /// Most layers left out for one token: so many of the last layers were not computed for every token.
+    pub most_layers: usize,
 }

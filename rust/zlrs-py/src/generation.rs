@@ -155,6 +155,7 @@ pub struct Finished {
     compute: &'static str,
     sparse_skips: usize,
     row_layer_skips: usize,
+    most_layer_skips: usize,
     /// Index, by what, text, outcome of every mark.
     notes: Vec<(usize, String, String, &'static str)>,
 }
@@ -182,6 +183,7 @@ impl Finished {
             compute: finished.compute.name(),
             sparse_skips: finished.skipped.tokens,
             row_layer_skips: finished.skipped.row_layers,
+            most_layer_skips: finished.skipped.most_layers,
             notes: finished
                 .notes
                 .into_iter()

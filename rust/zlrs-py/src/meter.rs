@@ -79,7 +79,7 @@ impl PyMeter {
         Ok((parts.iter().map(parts_of).collect(), bytes))
     }
 
-    /// Computes texts with the full model and keeps its logits after every `every`-th token.
+    /// Computes texts with the full model and keeps its logits after every `every`-th token and after each text's last.
     fn reference(&self, py: Python<'_>, windows: Vec<Vec<u32>>, every: usize) -> PyResult<()> {
         detached(py, || self.meter().reference(windows, every))
     }

@@ -48,7 +48,7 @@ pub struct Meter {
     token_bytes: usize,
     window_tokens: usize,
     windows: Vec<Window>,
-    /// A row is kept after every so many tokens.
+    /// A row is kept after every so many tokens, and after the last.
     every: usize,
     /// What the kept hidden states were computed with.
     traced: Mask,
@@ -129,16 +129,18 @@ impl Meter {
         Ok((parts(&decoder, &weights), weights.bytes()))
     }
 
-    /// Computes the texts with the full model and keeps its logits after every `every`-th token. Replaces the
-    /// texts of the last call.
+    /// Computes the texts with the full model and keeps its logits after every `every`-th token, and after each
+    /// text's last. Replaces the texts of the last call.
     ///
     /// # Errors
-    /// [`EngineError::Option`] for texts that are too long or too many, [`EngineError::UnknownToken`],
-    /// [`EngineError::Step`].
+    /// [`EngineError::Option`] for texts that are too long or too many and an `every` of 0,
+    /// [`EngineError::UnknownToken`], [`EngineError::Step`].
     pub fn reference(&mut self, windows: Vec<Vec<u32>>, every: usize) -> Result<(), EngineError> {
-        let every = every.max(1);
+        if every == 0 {
+            return Err(EngineError::Option { name: "every", given: 0, allowed: "at least 1".into() });
+        }
         let vocabulary = self.full.vocabulary;
-        let rows: usize = windows.iter().map(|ids| ids.len() / every).sum();
+        let rows: usize = windows.iter().map(|ids| ids.len().div_ceil(every)).sum();
         let most = KEPT_LOGITS_BYTES / (vocabulary * size_of::<f32>());
         if rows > most {
             let allowed = format!("0 to {most}; give less text, or keep fewer of its rows");

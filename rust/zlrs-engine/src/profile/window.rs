@@ -34,11 +34,11 @@ impl Window {
         self.hidden = Vec::new();
     }
 
-    /// Keeps the logits after every `every`-th token.
+    /// Keeps the logits after every `every`-th token, and after the last.
     pub fn keep_rows(&mut self, backend: &mut CpuBackend, every: usize) -> Result<(), EngineError> {
         let (vocabulary, isa) = (backend.shape().vocabulary, backend.isa());
         let (mut rows, mut spare) = (Vec::new(), Vec::new());
-        for plan in self.plans(every, Compute::Exact) {
+        for plan in self.plans(Some(every), Compute::Exact) {
             let logits = backend.step(&plan, &|| false).map_err(|error| step_failed(&error))?;
             let wanted = plan.rows().iter().filter(|row| row.wants_logits);
             for (row, logits) in wanted.zip(logits.chunks_exact(vocabulary)) {
@@ -52,7 +52,7 @@ impl Window {
     /// Keeps what the text reaches before every layer.
     pub fn keep_hidden(&mut self, backend: &mut CpuBackend) -> Result<(), EngineError> {
         let mut chunks = Vec::new();
-        for plan in self.plans(usize::MAX, Compute::Exact) {
+        for plan in self.plans(None, Compute::Exact) {
             let mut kept = Vec::new();
             backend
                 .step_seen(&plan, &mut |_, hidden| kept.extend_from_slice(hidden))
@@ -65,7 +65,7 @@ impl Window {
 
     /// Computes the text and nothing else.
     pub fn pass(&self, backend: &mut CpuBackend) -> Result<(), EngineError> {
-        for plan in self.plans(1, Compute::Exact) {
+        for plan in self.plans(Some(1), Compute::Exact) {
             backend.step(&plan, &|| false).map_err(|error| step_failed(&error))?;
         }
         Ok(())
@@ -83,7 +83,7 @@ impl Window {
         let (vocabulary, isa) = (backend.shape().vocabulary, backend.isa());
         let pool = backend.pool();
         let (mut harms, mut kept) = (Vec::new(), self.rows.iter());
-        for (chunk, plan) in self.plans(every, compute).into_iter().enumerate() {
+        for (chunk, plan) in self.plans(Some(every), compute).into_iter().enumerate() {
             let logits = match self.hidden.get(chunk).filter(|_| first > 0) {
                 Some(hidden) => {
                     let layer = hidden.len() / backend.decoder().layers.len();
@@ -112,15 +112,16 @@ impl Window {
         Ok(harms)
     }
 
-    /// The steps that compute the text; logits are wanted after every `every`-th token.
-    fn plans(&self, every: usize, compute: Compute) -> Vec<Plan> {
+    /// The steps that compute the text; logits are wanted after every `every`-th token and after the last, or nowhere.
+    fn plans(&self, every: Option<usize>, compute: Compute) -> Vec<Plan> {
         let blocks: Vec<u32> = (0..self.ids.len().div_ceil(BLOCK_TOKENS) as u32).collect();
         let mut plans = Vec::new();
         for (chunk, tokens) in self.ids.chunks(CHUNK_ROWS).enumerate() {
             let mut plan = Plan::default();
             let sequence = plan.add_sequence(&blocks);
             for (position, &token) in (chunk * CHUNK_ROWS..).zip(tokens) {
-                let wants_logits = (position + 1).is_multiple_of(every);
+                let is_last = position + 1 == self.ids.len();
+                let wants_logits = every.is_some_and(|every| is_last || (position + 1).is_multiple_of(every));
                 plan.add_row(PlanRow { token, position: position as u32, sequence, wants_logits, compute });
             }
             plans.push(plan);

@@ -269,6 +269,7 @@ impl Running {
             state.advance(trace);
             self.skipped.tokens += usize::from(trace.skipped_layers > 0);
             self.skipped.row_layers += usize::from(trace.skipped_layers);
+            self.skipped.most_layers = self.skipped.most_layers.max(usize::from(trace.skipped_layers));
         }
         self.sequence.set_exit_state(state);
         if self.require_exits && state.is_flapping() && self.ended.is_none() {
