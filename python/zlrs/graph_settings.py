@@ -10,6 +10,26 @@ from msgspec import Meta
 _MIB = 1 << 20
 _DAY_S = 86_400
 
+# Of settings that a configuration file has too.
+Canonical = Annotated[
+    Literal["off", "shadow", "bounded"],
+    Meta(description="other wordings by the canonical rules: not used, compared, or served once proven"),
+]
+BuiltInPatterns = Annotated[
+    bool, Meta(description="orders, invoices, tickets, phones, … are values of a form")
+]
+PatternsOff = Annotated[
+    list[str], Meta(description="names of patterns, built in or configured, that are not looked for")
+]
+Edge = Annotated[
+    Literal["off", "shadow", "bounded"],
+    Meta(description="forms that look alike: not used, compared, or served once edge and class are proven"),
+]
+Preset = Annotated[
+    Literal["strict", "standard", "trial"],
+    Meta(description="wrong answers per hit that are accepted: 0.1 %, 0.5 %, 1 %"),
+]
+
 
 class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a decision graph. The native core checks the ranges again."""
@@ -33,31 +53,16 @@ class GraphSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     body_cache_bytes: Annotated[int, Meta(ge=0, le=1 << 50, description="answers kept in memory")] = 24 * _MIB
     read_deadline_ms: Annotated[int, Meta(ge=1, le=1000, description="longest lookup; past it a miss")] = 5
     audit: Annotated[bool, Meta(description="write decisions to the audit log beside the store")] = True
-    canonical: Annotated[
-        Literal["off", "shadow", "bounded"],
-        Meta(description="other wordings by the canonical rules: not used, compared, or served once proven"),
-    ] = "shadow"
-    built_in_patterns: Annotated[
-        bool, Meta(description="orders, invoices, tickets, phones, … are values of a form")
-    ] = True
+    canonical: Canonical = "shadow"
+    built_in_patterns: BuiltInPatterns = True
     patterns: Annotated[
         dict[str, str],
         Meta(description="name -> regular expression; its group `id`, or the whole match, is a value"),
     ] = {}
-    patterns_off: Annotated[
-        list[str], Meta(description="names of patterns, built in or configured, that are not looked for")
-    ] = []
-    edge: Annotated[
-        Literal["off", "shadow", "bounded"],
-        Meta(
-            description="forms that look alike: not used, compared, or served once edge and class are proven"
-        ),
-    ] = "off"
+    patterns_off: PatternsOff = []
+    edge: Edge = "off"
     max_forms: Annotated[int, Meta(ge=1, le=10_000_000, description="forms remembered for it")] = 200_000
-    preset: Annotated[
-        Literal["strict", "standard", "trial"],
-        Meta(description="wrong answers per hit that are accepted: 0.1 %, 0.5 %, 1 %"),
-    ] = "strict"
+    preset: Preset = "strict"
     recheck: Annotated[bool, Meta(description="ask again for served answers; off for the engine itself")] = (
         True
     )

@@ -7,6 +7,13 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from zlrs.config.section import Seconds, Section
+from zlrs.graph_settings import (  # msgspec reads them when it decodes
+    BuiltInPatterns,  # noqa: TC001
+    Canonical,  # noqa: TC001
+    Edge,  # noqa: TC001
+    PatternsOff,  # noqa: TC001
+    Preset,  # noqa: TC001
+)
 
 
 class GraphSettings(Section, frozen=True):
@@ -24,13 +31,8 @@ class GraphSettings(Section, frozen=True):
         Meta(description="an absent temperature means 1.0 in both protocols, which is never served"),
     ] = "ineligible"
     ttl_seconds: Annotated[float, Meta(ge=1, le=2_592_000, description="life of a stored answer")] = 86_400.0
-    canonical: Annotated[
-        Literal["off", "shadow", "bounded"],
-        Meta(description="other wordings by the canonical rules: not used, compared, or served once proven"),
-    ] = "shadow"
-    built_in_patterns: Annotated[
-        bool, Meta(description="orders, invoices, tickets, phones, … are values of a form")
-    ] = True
+    canonical: Canonical = "shadow"
+    built_in_patterns: BuiltInPatterns = True
     patterns: Annotated[
         dict[
             Annotated[str, Meta(pattern="^[a-z0-9_]{1,32}$")],
@@ -41,19 +43,9 @@ class GraphSettings(Section, frozen=True):
             max_length=64,
         ),
     ] = field(default_factory=dict)
-    patterns_off: Annotated[
-        list[str], Meta(description="names of patterns, built in or configured, that are not looked for")
-    ] = field(default_factory=list)
-    edge: Annotated[
-        Literal["off", "shadow", "bounded"],
-        Meta(
-            description="forms that look alike: not used, compared, or served once edge and class are proven"
-        ),
-    ] = "off"
-    preset: Annotated[
-        Literal["strict", "standard", "trial"],
-        Meta(description="wrong answers per hit that are accepted: 0.1 %, 0.5 %, 1 %"),
-    ] = "strict"
+    patterns_off: PatternsOff = field(default_factory=list)
+    edge: Edge = "off"
+    preset: Preset = "strict"
     remote: Annotated[
         tuple[Annotated[str, Meta(pattern="^(rediss?|redis\\+unix|unix)://")], ...],
         Meta(description="Redis or Valkey behind the store, for several machines with one key file"),
