@@ -2,7 +2,7 @@
 
     cd benches && ../.venv/bin/python -m skip --model NAME [--data FILE ...] [--part NAME ...] [--rounds N]
 
-Writes docs/benchmarks/skip-NAME.json and .md. About ten minutes a model with the 0.5B model on two cores;
+Writes docs/benchmarks/skip-NAME.json and .md. About half an hour a model with the 0.5B model on two cores;
 nothing else should run. With `--part` only these parts are measured, and the other figures of the last report
 are kept.
 """

@@ -1,4 +1,6 @@
-"""Rows that leave early: training, harm on held-out texts, decoding, and what heads cost exact requests.
+"""Rows that leave early: training, harm on held-out texts, decoding, and what exact requests pay for it.
+
+What they pay is counted with everything installed that leaves work out, and nothing of it asked for.
 
 Domains too short to show a bound of 1 % are left out. Exact and aggressive answers are timed in turns on
 prompts that were no part of the training.
@@ -15,11 +17,15 @@ from typing import TYPE_CHECKING
 
 from report import Figure, versus
 
-from zlrs import Engine
+from zlrs import Engine, _core
 from zlrs.cli.dispatch import main as zlrs
 from zlrs.exits import load_exits, report_of
+from zlrs.masks import save_mask
+from zlrs.models import resolve
+from zlrs.neurons import save_neurons
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from skip.setting import Setting
@@ -29,6 +35,7 @@ LEAST_CHARACTERS = 30_000
 """Text that fills the windows of a training."""
 DECODED_TOKENS = 96
 CONTEXT_TOKENS = 1024
+INSTALLED_THRESHOLD = 0.4
 COUNTED_TOKENS = (1, 25)
 """Instructions of answers of so many tokens are counted; the difference is that of decoding."""
 PROMPTS = (
@@ -44,8 +51,11 @@ PROMPTS = (
 CHILD = """
 import sys
 from zlrs import Engine
-model, exits, tokens = sys.argv[1], sys.argv[2] or None, int(sys.argv[3])
-with Engine.load(model, exits=exits, threads=1, context_tokens=128, drafting="off", progress=False) as engine:
+model, tokens = sys.argv[1], int(sys.argv[2])
+installed = dict(zip(("exits", "neurons", "draft_mask"), sys.argv[3:]))
+with Engine.load(
+    model, threads=1, context_tokens=128, drafting="off", self_drafting="off", progress=False, **installed
+) as engine:
     engine.generate("The capital of France is", max_tokens=tokens)
 """
 
@@ -65,7 +75,7 @@ def measure(setting: Setting) -> list[Figure]:
     minutes = (time.perf_counter() - started) / 60
     report = report_of(load_exits(exits))
     exact, aggressive, note = speed(setting, exits)
-    off, on = instructions(setting.model, None), instructions(setting.model, exits)
+    off, on = instructions(setting.model, []), instructions(setting.model, [exits, *installed(setting)])
     return [
         Figure(
             "exits: training", "min", minutes, target="<= 15 min", met=minutes <= 15,
@@ -84,8 +94,10 @@ def measure(setting: Setting) -> list[Figure]:
             target=">= 1.10 x", note=note,
         ),
         versus(
-            "exits: exact decoding with heads installed", "instructions", on, "without", off,
-            target="<= 1.005 x", note=f"{on / off - 1:+.4%}, 24 tokens, callgrind, one thread",
+            "exits: exact decoding, everything installed and off", "instructions", on, "without", off,
+            target="<= 1.005 x",
+            note=f"{on / off - 1:+.4%}, 24 tokens, callgrind, one thread; exit heads, thresholds of neurons,"
+            " a mask to draft with",
         ),
     ]  # fmt: skip
 
@@ -137,14 +149,27 @@ def speed(setting: Setting, exits: Path) -> tuple[float, float, str]:
     return statistics.median(rates["exact"]), statistics.median(rates["aggressive"]), note
 
 
-def instructions(model: str, exits: Path | None) -> int:
-    """Instructions of exact decoding, with or without heads installed."""
+def installed(setting: Setting) -> tuple[Path, Path]:
+    """Thresholds under which most neurons would count for nothing, and a mask to draft with."""
+    mask = _core.Meter.load(resolve(setting.model), window_tokens=16).empty_mask()
+    layers = len(mask.layers())
+    weights = bytes.fromhex(mask.weights_sha256)
+    neurons, drafts = setting.folder / "installed.neurons", setting.folder / "installed.mask"
+    save_neurons(_core.Neurons(weights, bytes(32), [INSTALLED_THRESHOLD] * layers, "{}"), neurons)
+    for layer in range(layers // 3, layers // 2):
+        mask = mask.without(layer, "mlp")
+    save_mask(mask, drafts)
+    return neurons, drafts
+
+
+def instructions(model: str, files: Sequence[Path]) -> int:
+    """Instructions of exact decoding with heads, thresholds and a mask to draft with, or with nothing."""
     counts = []
     for tokens in COUNTED_TOKENS:
         done = subprocess.run(
             [
                 "valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, "-c", CHILD,
-                model, str(exits or ""), str(tokens),
+                model, str(tokens), *map(str, files),
             ],
             check=True, capture_output=True, text=True,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skip import drafts, exits, masks, neurons, ring, tiles
+from skip import drafts, exits, masks, neurons, ring, tiles, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,5 +24,6 @@ PARTS: dict[str, Callable[[Setting], list[Figure]]] = {
     "exits": exits.measure,
     "drafts": drafts.measure,
     "neurons": neurons.measure,
+    "together": together.measure,
     "ring": ring.measure,
 }

@@ -137,10 +137,7 @@ def timing(engine: Engine, rounds: int) -> list[Figure]:
             "ring: first visible token, median", "ms", statistics.median(first[1]), "exact stream",
             statistics.median(first[0]), "<= 0.99 x", note,
         ),
-        Figure(
-            "ring: between tokens, p50", "ms", middle[1], "exact stream", middle[0],
-            note="0 where most tokens come together with the one before them, in both streams",
-        ),
+        between_p50(middle[1], middle[0]),
         versus(
             "ring: between tokens, mean", "ms", statistics.mean(means[1]), "exact stream",
             statistics.mean(means[0]), "<= 0.99 x",
@@ -151,6 +148,17 @@ def timing(engine: Engine, rounds: int) -> list[Figure]:
             note=f"{ahead:.0%} of the tokens more than 1 ms earlier",
         ),
     ]  # fmt: skip
+
+
+def between_p50(provisional_ms: float, exact_ms: float) -> Figure:
+    """The gap between tokens in the middle: better means shorter, so that it is missed where both are 0."""
+    name, target, note = (
+        "ring: between tokens, p50", "<= 0.99 x",
+        "0 where most tokens come together with the one before them, in both streams",
+    )  # fmt: skip
+    if exact_ms:
+        return versus(name, "ms", provisional_ms, "exact stream", exact_ms, target, note)
+    return Figure(name, "ms", provisional_ms, "exact stream", exact_ms, target=target, met=False, note=note)
 
 
 def identical(engine: Engine, streams: int) -> Figure:

@@ -1109,9 +1109,14 @@ class Neurons:
     """Thresholds of what gates let through, by layer, for one model file."""
 
     def __new__(
-        cls, weights_sha256: bytes, calibration_sha256: bytes, thresholds: Sequence[float], report: str
+        cls,
+        weights_sha256: bytes,
+        calibration_sha256: bytes,
+        thresholds: Sequence[float],
+        report: str,
+        mask: Mask | None = None,
     ) -> Neurons:
-        """Thresholds and what was measured of them, as JSON."""
+        """Thresholds and what was measured of them, as JSON, with a mask in use or none."""
 
     @staticmethod
     def from_bytes(data: bytes) -> Neurons:
@@ -1123,6 +1128,10 @@ class Neurons:
     @property
     def weights_sha256(self) -> str:
         """SHA-256 of the model file they were measured on."""
+
+    @property
+    def mask_sum(self) -> str:
+        """Sum of the mask that was in use, in hexadecimal; empty without one."""
 
     @property
     def calibration_sha256(self) -> str:
@@ -1168,6 +1177,13 @@ class Meter:
     def compiled(self, mask: Mask) -> tuple[list[tuple[int, int, int, int, int]], int]:
         """What each layer would hold with a mask, and the bytes of packed weights in all, by loading it."""
 
+    def leave_out(self, mask: Mask) -> None:
+        """Let the model without the parts of a mask stand for the full one from now on.
+
+        In `reference`, `gate_thresholds`, `gate_reach` and `measure_neurons`; texts that were kept are
+        forgotten.
+        """
+
     def reference(self, windows: Sequence[Sequence[int]], every: int) -> None:
         """Compute texts with the full model; keep its logits after every `every`-th token and the last."""
 
@@ -1200,7 +1216,7 @@ class Meter:
     def measure_neurons(
         self, thresholds: Sequence[float], windows: Sequence[int]
     ) -> list[list[tuple[float, bool, float, bool]]]:
-        """As `measure`, for the full model without the neurons under the thresholds."""
+        """As `measure`, for the full model, or what is left of it, without neurons under the thresholds."""
 
     def observe(self, windows: Sequence[int]) -> list[dict[str, object]]:
         """Compute some of the texts with the full model.

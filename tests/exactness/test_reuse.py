@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CONTEXT_TOKENS = 1024
 TOGETHER = 8
+COUNTING = "one two three four five six seven eight nine ten. "
+EXIT_WINDOWS, EXIT_WINDOW_TOKENS = 10, 48
 
 OPENINGS = (
     "", "You are a careful assistant. Answer in one sentence.", "Continue the story.", "Write a short poem.",
@@ -50,6 +52,8 @@ class Answered(NamedTuple):
     ids: tuple[int, ...]
     reason: str
     cached_tokens: int
+    left: int
+    """Tokens for which a layer was left out."""
 
 
 def prompts(engine: _core.Engine, count: int) -> list[Asked]:
@@ -68,7 +72,7 @@ def finish(generation: _core.Generation) -> Answered:
     while True:
         for event in generation.wait(1000):
             if isinstance(event, _core.Finished):
-                return Answered(tuple(ids), event.reason, event.cached_tokens)
+                return Answered(tuple(ids), event.reason, event.cached_tokens, event.sparse_skips)
             ids += event.ids
 
 
@@ -107,6 +111,17 @@ def guessing_mask(path: Path) -> _core.Mask:
     for layer in range(layers // 3, layers // 2):
         mask = mask.without(layer, "mlp" if layer % 2 else "attention")
     return mask
+
+
+def heads_that_let_rows_leave(path: Path) -> _core.ExitHeads:
+    """Exit heads of a bound so lenient that many rows leave."""
+    trainer = _core.ExitTrainer.load(path, window_tokens=EXIT_WINDOW_TOKENS)
+    ids = trainer.encode(COUNTING * 60)
+    starts = range(0, EXIT_WINDOWS * EXIT_WINDOW_TOKENS, EXIT_WINDOW_TOKENS)
+    windows = [ids[start : start + EXIT_WINDOW_TOKENS] for start in starts]
+    heads, *_ = trainer.train([("counting", windows, 1.0)], bytes(32), bound=0.9)
+    assert heads.is_active
+    return heads
 
 
 def hold_every_variant_equal(count: int, tokens: int, tight_blocks: int) -> None:
@@ -175,12 +190,21 @@ def hold_every_variant_equal(count: int, tokens: int, tight_blocks: int) -> None
         if itself == "always":
             assert 0 < statistics["tokens_accepted"] < statistics["tokens_drafted"]
         guessing.close()
-    # What aggressive requests leave out is nothing to exact ones.
+    # What aggressive requests leave out is nothing to exact ones, nor is a mask that nobody guesses with.
     weights = bytes.fromhex(mask.weights_sha256)
     neurons = _core.Neurons(weights, bytes(32), [0.4] * len(mask.layers()), "{}")
-    installed = _core.Engine.load(path, context_tokens=CONTEXT_TOKENS, neurons=neurons)
-    ask(installed, few, tokens, tenant=1, together=TOGETHER, compute="aggressive")
-    same(ask(installed, asked, tokens, tenant=1, together=TOGETHER), alone, "neurons installed and off")
+    installed = _core.Engine.load(
+        path, context_tokens=CONTEXT_TOKENS, neurons=neurons, exits=heads_that_let_rows_leave(path),
+        self_drafting="off", draft_mask=mask,
+    )  # fmt: skip
+    assert installed.info()["can_skip"] is True
+    counting = Asked(tuple(installed.encode(COUNTING * 4)), None)
+    lessened = ask(installed, [*few, counting], tokens, tenant=1, together=TOGETHER, compute="aggressive")
+    assert [answer.ids for answer in lessened[:-1]] != [answer.ids for answer in alone[: len(few)]]
+    assert lessened[-1].left > 0
+    exact = ask(installed, asked, tokens, tenant=1, together=TOGETHER)
+    same(exact, alone, "neurons, exit heads and a mask to guess with installed and off")
+    assert not any(answer.left for answer in exact)
     installed.close()
     # Memory for two or three at once: the others push each other's prefixes, and each other, out.
     tight = _core.Engine.load(

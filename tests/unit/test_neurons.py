@@ -12,6 +12,7 @@ from zlrs import _core
 from zlrs.cli.dispatch import main
 from zlrs.engine import Engine
 from zlrs.errors import ConfigurationError, ZeroLayerMismatchError
+from zlrs.masks import save_mask
 from zlrs.neurons import Reach, load_neurons, report_of, save_neurons
 from zlrs.profile.harm import harm_of
 from zlrs.profile.neurons import Level, choose
@@ -83,6 +84,48 @@ def test_exact_answers_do_not_know_of_it(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.t1
+def test_thresholds_are_for_the_mask_they_were_measured_with(tmp_path: Path) -> None:
+    model = str(small_model())
+    empty = _core.Meter.load(small_model(), window_tokens=16).empty_mask()
+    weights, layers = bytes.fromhex(empty.weights_sha256), len(empty.layers())
+    masks = {"one": empty.without(7, "mlp"), "other": empty.without(3, "mlp")}
+    for name, mask in masks.items():
+        save_mask(mask, tmp_path / f"{name}.mask")
+    plain, masked = tmp_path / "plain.neurons", tmp_path / "masked.neurons"
+    save_neurons(_core.Neurons(weights, SUM, [0.4] * layers, "{}"), plain)
+    save_neurons(_core.Neurons(weights, SUM, [0.4] * layers, "{}", masks["one"]), masked)
+    with Engine.load(
+        model, mask=tmp_path / "one.mask", neurons=masked, context_tokens=CONTEXT, progress=False
+    ) as engine:
+        assert load_neurons(masked).mask_sum == engine.info["mask_sum"]
+        aggressive = engine.generate(PROMPT, max_tokens=24, compute="aggressive")
+        assert aggressive.text != engine.generate(PROMPT, max_tokens=24).text
+    assert load_neurons(plain).mask_sum == ""
+    for used, neurons in ((tmp_path / "one.mask", plain), (tmp_path / "other.mask", masked), (None, masked)):
+        for fallback in (False, True):
+            with pytest.raises(ConfigurationError, match="another mask than the one in use"):
+                Engine.load(model, mask=used, neurons=neurons, mask_fallback=fallback, progress=False)
+
+
+@pytest.mark.t1
+def test_a_meter_measures_from_the_model_without_the_parts_of_a_mask() -> None:
+    meter = _core.Meter.load(small_model(), window_tokens=16)
+    empty = meter.empty_mask()
+    mask = empty.without(7, "mlp").without(3, "attention")
+    with pytest.raises(_core.CoreError, match="weights"):
+        meter.leave_out(mask.for_weights(SUM))
+    meter.leave_out(mask)
+    meter.reference([meter.encode(PROMPT * 2)[:16]], 1)
+    assert all(identical for *_, identical in meter.measure(mask, [0])[0])
+    assert not any(identical for *_, identical in meter.measure(empty, [0])[0])
+    keep_all = [-1.0] * len(empty.layers())
+    assert all(identical for *_, identical in meter.measure_neurons(keep_all, [0])[0])
+    # A block that is not there has no gates.
+    (thresholds,) = meter.gate_thresholds([0], [0.5])
+    assert [layer for layer, threshold in enumerate(thresholds) if threshold < 0] == [7]
+
+
+@pytest.mark.t1
 @pytest.mark.timeout(240)
 def test_the_command_measures_and_says_what_it_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -96,5 +139,18 @@ def test_the_command_measures_and_says_what_it_found(
     assert report.share > 0
     assert reach.blocks_of_256 <= reach.blocks_of_32 <= reach.strips <= reach.neurons <= report.share + 0.1
     assert main(["neurons", "show", str(out)]) == 0
-    assert "if they were sorted" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "if they were sorted" in shown
+    assert "mask         none" in shown
+    mask = _core.Meter.load(small_model(), window_tokens=16).empty_mask().without(7, "mlp")
+    save_mask(mask, tmp_path / "some.mask")
+    with_mask = ["--mask", str(tmp_path / "some.mask"), *size, "--bound", "0.5"]
+    assert main(["neurons", "train", str(small_model()), "--out", str(out), *with_mask]) == 0
+    masked = load_neurons(out)
+    assert masked.mask_sum
+    assert masked.thresholds[7] < 0 < masked.thresholds[6]
+    assert report_of(masked).up_bytes_saved <= report_of(masked).reach.strips
+    capsys.readouterr()
+    assert main(["neurons", "show", str(out)]) == 0
+    assert f"mask         {masked.mask_sum}" in capsys.readouterr().out
     assert main(["neurons", "train", str(small_model()), "--out", str(out), "--bound", "2"]) != 0

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   zlrs neurons train smollm2-135m-instruct-q4_1 --data texts/ --out small.neurons
+  zlrs neurons train smollm2-135m-instruct-q4_1 --data texts/ --mask small.mask --out masked.neurons
   zlrs neurons show small.neurons
   zlrs serve smollm2-135m-instruct-q4_1 --neurons small.neurons
 
@@ -38,6 +39,7 @@ def command(arguments: Sequence[str]) -> int:
 
 def _train(arguments: Sequence[str]) -> int:
     from zlrs.cli.profile import add_data_options, open_meter
+    from zlrs.masks import load_mask
     from zlrs.profile.neurons import choose, levels
 
     parser = Parser("zlrs neurons train", "Find thresholds that keep a bound.", EPILOG)
@@ -46,18 +48,23 @@ def _train(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--bound", type=float, default=0.01, help="share of first choices that may be others (0.01)"
     )
+    parser.add_argument(
+        "--mask", type=Path, metavar="FILE", help="train for the model without the parts of a mask"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file to write")
     options = parser.parse_args(arguments)
     if not 0 < options.bound < 1:
         raise InvalidRequestError(f"--bound is {options.bound}; allowed: above 0, below 1")
+    mask = None if options.mask is None else load_mask(options.mask)
     meter, domains, calibration, name = open_meter(options)
     try:
         neurons = choose(
-            levels(meter, domains, every=options.every, progress=note),
+            levels(meter, domains, every=options.every, mask=mask, progress=note),
             model=name,
             weights_sha256=bytes.fromhex(meter.empty_mask().weights_sha256),
             calibration_sha256=calibration,
             bound=options.bound,
+            mask=mask,
         )
     except _core.CoreError as error:
         reraise(error)
@@ -74,6 +81,7 @@ def _show(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     neurons = load_neurons(options.file)
     print(f"weights      {neurons.weights_sha256}\ncalibration  {neurons.calibration_sha256}")
+    print(f"mask         {neurons.mask_sum or 'none'}")
     print("\n".join(_lines(neurons)))
     return 0
 

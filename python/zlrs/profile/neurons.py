@@ -48,6 +48,7 @@ def levels(
     *,
     every: int = 1,
     shares: Sequence[float] = SHARES,
+    mask: _core.Mask | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Level]:
     """Measure every share on held-out texts: thresholds come from every second window, harm from the others.
@@ -57,9 +58,13 @@ def levels(
         domains: Texts, at least two windows each.
         every: Logits are compared after every so many tokens, and after the last of each text.
         shares: Of gates under the threshold.
+        mask: What will be left out of the load beside them: harm is that of the neurons, from the model
+            without the mask's parts.
         progress: Told what is going on, a line at a time.
     """
     windows = [window for domain in domains for window in domain.windows]
+    if mask is not None:
+        meter.leave_out(mask)
     meter.reference(windows, every)
     calibration = list(range(0, len(windows), 2))
     held_out: dict[str, list[int]] = {}
@@ -69,7 +74,7 @@ def levels(
         held_out[domain.name] = [index for index in indices if index % 2]
         start += len(domain.windows)
     places = [index for indices in held_out.values() for index in indices]
-    mlp_share = sum(mlp for *_, mlp in meter.parts()) / meter.token_bytes
+    mlp_share = _mlp_share(meter, mask)
     found = []
     for share, thresholds in zip(shares, meter.gate_thresholds(calibration, shares), strict=True):
         rows = iter(meter.measure_neurons(thresholds, places))
@@ -83,6 +88,14 @@ def levels(
     return found
 
 
+def _mlp_share(meter: _core.Meter, mask: _core.Mask | None) -> float:
+    """Of the weights read for a token, those of the MLPs."""
+    full = meter.parts()
+    left = full if mask is None else meter.compiled(mask)[0]
+    blocks, blocks_full = (sum(attention + mlp for *_, attention, mlp in parts) for parts in (left, full))
+    return sum(mlp for *_, mlp in left) / (meter.token_bytes - blocks_full + blocks)
+
+
 def choose(
     found: Sequence[Level],
     *,
@@ -90,6 +103,7 @@ def choose(
     weights_sha256: bytes,
     calibration_sha256: bytes,
     bound: float,
+    mask: _core.Mask | None = None,
 ) -> _core.Neurons:
     """The thresholds of the largest share that keeps the bound, as every smaller one does; else none.
 
@@ -99,6 +113,7 @@ def choose(
         weights_sha256: Of the model file.
         calibration_sha256: Of the texts.
         bound: Of other first choices in any domain, upper bound (95 %).
+        mask: The mask that they were measured with; they are then for a load with it, and no other.
     """
     kept: list[Level] = []
     for level in found:
@@ -117,4 +132,4 @@ def choose(
     )
     thresholds = level.thresholds if kept else [-1.0] * len(level.thresholds)
     text = msgspec.json.encode(report).decode()
-    return _core.Neurons(weights_sha256, calibration_sha256, thresholds, text)
+    return _core.Neurons(weights_sha256, calibration_sha256, thresholds, text, mask)

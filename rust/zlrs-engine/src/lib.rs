@@ -32,7 +32,7 @@ pub use compute::{Compute, Skipped};
 pub use draft::Drafting;
 pub use engine::{
     DEFAULT_KV_BYTES_LIMIT, DRAFT_VOCABULARY, DeviceChoice, Engine, Facts, Hardware, KvChoice, LayerParts,
-    LoadOptions, MaskUse,
+    LoadOptions, MaskUse, mask_sum,
 };
 pub use error::EngineError;
 pub use exit::{ExitError, ExitHeads};

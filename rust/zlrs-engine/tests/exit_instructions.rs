@@ -1,5 +1,6 @@
-//! Exact rows cost the same instructions with exit heads installed: counted by callgrind over decoding steps of a
-//! synthetic model. Without valgrind nothing is counted.
+//! Exact rows cost the same instructions with everything installed that leaves work out (exit heads, thresholds of
+//! neurons, a mask to draft with): counted by callgrind over decoding steps of a synthetic model. Without valgrind
+//! nothing is counted.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
 
 mod support;
@@ -12,6 +13,7 @@ use zlrs_engine::backend::Backend;
 use zlrs_engine::exit::{ExitHeads, Head, Probe};
 use zlrs_engine::plan::{Plan, Row};
 use zlrs_kernels::{Isa, TensorType};
+use zlrs_model::mask::Mask;
 use zlrs_model::synthetic::{Settings, Types};
 
 const LAYERS: usize = 4;
@@ -59,7 +61,11 @@ fn child_that_decodes() {
     let mut backend = model.backend(isa, 1, 1);
     if case == "installed" {
         backend.install_exits(Some(heads())).unwrap();
-        assert!(backend.can_skip());
+        backend.install_neurons(Some(vec![0.4; LAYERS]));
+        let mut guessing = Mask::empty(&model.decoder, [0; 32]);
+        (guessing.layers[1].mlp, guessing.layers[2].attention) = (true, true);
+        backend.draft_with(&guessing, 128).unwrap();
+        assert!(backend.can_skip() && backend.can_leave());
     }
     let mut plan = Plan::default();
     for (position, token) in text_ids(steps, 3).into_iter().enumerate() {
@@ -90,7 +96,7 @@ fn instructions(case: &str) -> f64 {
 }
 
 #[test]
-fn exact_rows_cost_no_more_with_heads_installed() {
+fn exact_rows_cost_no_more_with_everything_installed() {
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("skipped: valgrind is not installed");
         return;

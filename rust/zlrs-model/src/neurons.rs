@@ -4,12 +4,14 @@
 //! its layer's threshold is taken as 0. Files are little-endian:
 //!
 //! ```text
-//! "ZLRSNEUR"  version u32 = 1  layers u32  report length u32
-//! SHA-256 of the weights [32]  SHA-256 of the calibration texts [32]
+//! "ZLRSNEUR"  version u32 = 2  layers u32  report length u32
+//! SHA-256 of the weights [32]  sum of the mask in use, or zeros [32]  SHA-256 of the calibration texts [32]
 //! thresholds: layers × f32, finite; a negative one keeps every neuron
 //! report: JSON
 //! SHA-256 over everything before [32]
 //! ```
+//!
+//! Files of version 1 have no sum of a mask: they were measured without one.
 
 use sha2::{Digest, Sha256};
 
@@ -18,9 +20,12 @@ use crate::decoder::MAX_LAYERS;
 use crate::mask::MAX_REPORT_BYTES;
 
 const MAGIC: &[u8; 8] = b"ZLRSNEUR";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The version without the sum of a mask.
+const MASKLESS_VERSION: u32 = 1;
 const SUM_BYTES: usize = 32;
-const HEADER_BYTES: usize = MAGIC.len() + 3 * 4 + 2 * SUM_BYTES;
+const NUMBERS_BYTES: usize = MAGIC.len() + 3 * 4;
+const HEADER_BYTES: usize = NUMBERS_BYTES + 3 * SUM_BYTES;
 
 /// Longest file of thresholds.
 pub const MAX_NEURONS_BYTES: usize = HEADER_BYTES + 4 * MAX_LAYERS + MAX_REPORT_BYTES + SUM_BYTES;
@@ -30,6 +35,8 @@ pub const MAX_NEURONS_BYTES: usize = HEADER_BYTES + 4 * MAX_LAYERS + MAX_REPORT_
 pub struct Neurons {
     /// SHA-256 of the model file they were measured on.
     pub weights_sha256: [u8; 32],
+    /// Sum of the mask that was in use, or zeros: without those parts it is another model.
+    pub mask_sum: [u8; 32],
     /// SHA-256 over the texts they were measured on.
     pub calibration_sha256: [u8; 32],
     /// One a layer, in order: magnitudes up to it count for nothing; a negative one keeps every neuron.
@@ -49,6 +56,7 @@ impl Neurons {
         let numbers = [VERSION as usize, self.thresholds.len(), self.report.len()];
         out.extend(numbers.iter().flat_map(|&number| (number as u32).to_le_bytes()));
         out.extend(self.weights_sha256);
+        out.extend(self.mask_sum);
         out.extend(self.calibration_sha256);
         out.extend(self.thresholds.iter().flat_map(|threshold| threshold.to_le_bytes()));
         out.extend(self.report.as_bytes());
@@ -66,19 +74,19 @@ impl Neurons {
             return Err(bad(format!("it has {} bytes, the limit is {MAX_NEURONS_BYTES}", bytes.len())));
         }
         let body = bytes.len().checked_sub(SUM_BYTES).map(|length| bytes.split_at(length));
-        let Some((body, sum)) = body.filter(|(body, _)| body.len() >= HEADER_BYTES) else {
+        let Some((body, sum)) = body.filter(|(body, _)| body.len() >= NUMBERS_BYTES) else {
             return Err(bad("it is too short"));
         };
-        let (header, rest) = body.split_at(HEADER_BYTES);
-        if !header.starts_with(MAGIC) {
+        if !body.starts_with(MAGIC) {
             return Err(bad("its first bytes are not \"ZLRSNEUR\""));
         }
         let number = |index: usize| {
             let at = MAGIC.len() + 4 * index;
-            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+            u32::from_le_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]])
         };
-        if number(0) != VERSION {
-            return Err(bad(format!("its version is {}, this build reads {VERSION}", number(0))));
+        let version = number(0);
+        if !(MASKLESS_VERSION..=VERSION).contains(&version) {
+            return Err(bad(format!("its version is {version}, this build reads {VERSION}")));
         }
         if Sha256::digest(body).as_slice() != sum {
             return Err(bad("its sum is wrong: it is cut off or damaged"));
@@ -87,6 +95,17 @@ impl Neurons {
         if layers > MAX_LAYERS || report_bytes > MAX_REPORT_BYTES {
             return Err(bad(format!("it tells of {layers} layers and a report of {report_bytes} bytes")));
         }
+        let mut rest = &body[NUMBERS_BYTES..];
+        let mut next_sum = || match rest.split_first_chunk::<SUM_BYTES>() {
+            Some((sum, behind)) => {
+                rest = behind;
+                Ok(*sum)
+            }
+            None => Err(bad("it is too short")),
+        };
+        let weights_sha256 = next_sum()?;
+        let mask_sum = if version == MASKLESS_VERSION { [0; SUM_BYTES] } else { next_sum()? };
+        let calibration_sha256 = next_sum()?;
         if rest.len() != 4 * layers + report_bytes {
             return Err(bad(format!("{layers} layers and {report_bytes} bytes of report do not fill it")));
         }
@@ -96,29 +115,28 @@ impl Neurons {
         if !thresholds.iter().all(|threshold| threshold.is_finite()) {
             return Err(bad("a threshold is not finite"));
         }
-        let sum_at = |at: usize| {
-            let mut sum = [0; SUM_BYTES];
-            sum.copy_from_slice(&header[at..at + SUM_BYTES]);
-            sum
-        };
         let report = std::str::from_utf8(report).map_err(|_| bad("its report is not UTF-8"))?.to_owned();
-        Ok(Self {
-            weights_sha256: sum_at(HEADER_BYTES - 2 * SUM_BYTES),
-            calibration_sha256: sum_at(HEADER_BYTES - SUM_BYTES),
-            thresholds,
-            report,
-        })
+        Ok(Self { weights_sha256, mask_sum, calibration_sha256, thresholds, report })
     }
 
-    /// Fails unless the thresholds were measured on the file with that sum and so many layers.
+    /// Fails unless the thresholds were measured on the file with that sum, with that mask in use or none, and so
+    /// many layers.
     ///
     /// # Errors
-    /// [`ModelError::MaskMismatch`].
-    pub fn check(&self, sha256: [u8; 32], layers: usize) -> Result<(), ModelError> {
-        if self.weights_sha256 == sha256 && self.thresholds.len() == layers {
-            return Ok(());
+    /// [`ModelError::MaskMismatch`] for another file, [`ModelError::BadNeurons`] for another mask.
+    pub fn check(
+        &self,
+        sha256: [u8; 32],
+        mask_sum: Option<[u8; 32]>,
+        layers: usize,
+    ) -> Result<(), ModelError> {
+        if self.weights_sha256 != sha256 || self.thresholds.len() != layers {
+            let what = "the thresholds of neurons were measured on other weights".to_owned();
+            return Err(ModelError::MaskMismatch { what });
         }
-        let what = "the thresholds of neurons were measured on other weights".to_owned();
-        Err(ModelError::MaskMismatch { what })
+        if self.mask_sum != mask_sum.unwrap_or_default() {
+            return Err(bad("they were measured with another mask than the one in use"));
+        }
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use zlrs_model::neurons::{MAX_NEURONS_BYTES, Neurons};
 fn sample() -> Neurons {
     Neurons {
         weights_sha256: [7; 32],
+        mask_sum: [5; 32],
         calibration_sha256: [9; 32],
         thresholds: vec![0.125, -1.0, 0.0, f32::MAX],
         report: "{\"share\": 0.3}".to_owned(),
@@ -28,10 +29,45 @@ fn refusal(bytes: &[u8]) -> String {
 fn what_is_written_is_read() {
     let neurons = sample();
     assert_eq!(Neurons::from_bytes(&neurons.to_bytes()).unwrap(), neurons);
-    assert!(neurons.check([7; 32], 4).is_ok());
+}
+
+#[test]
+fn they_are_for_one_file_and_one_mask() {
+    let masked = sample();
+    masked.check([7; 32], Some([5; 32]), 4).unwrap();
+    let plain = Neurons { mask_sum: [0; 32], ..sample() };
+    plain.check([7; 32], None, 4).unwrap();
     for (sum, layers) in [([8; 32], 4), ([7; 32], 5)] {
-        assert!(matches!(neurons.check(sum, layers), Err(ModelError::MaskMismatch { .. })));
+        let refused = masked.check(sum, Some([5; 32]), layers);
+        assert!(matches!(refused, Err(ModelError::MaskMismatch { .. })));
     }
+    for (neurons, mask) in [(&masked, None), (&masked, Some([6; 32])), (&plain, Some([5; 32]))] {
+        let error = neurons.check([7; 32], mask, 4).unwrap_err();
+        assert!(matches!(error, ModelError::BadNeurons { .. }), "{error}");
+        assert!(error.to_string().contains("another mask"), "{error}");
+    }
+}
+
+/// As files were before they knew of masks.
+fn version_1() -> Vec<u8> {
+    let mut bytes = sample().to_bytes();
+    bytes[8] = 1;
+    bytes.drain(52..84);
+    resealed(bytes)
+}
+
+#[test]
+fn a_file_of_version_1_was_measured_without_a_mask() {
+    let read = Neurons::from_bytes(&version_1()).unwrap();
+    assert_eq!(read, Neurons { mask_sum: [0; 32], ..sample() });
+    let bytes = version_1();
+    for index in 0..bytes.len() {
+        refusal(&bytes[..index]);
+    }
+    // The number of one version with the header of the other.
+    let mut bytes = sample().to_bytes();
+    bytes[8] = 1;
+    assert!(refusal(&resealed(bytes)).contains("do not fill"));
 }
 
 #[test]
@@ -55,26 +91,32 @@ fn a_sealed_lie_is_refused() {
         bytes[at..at + 4].copy_from_slice(&four);
         refusal(&resealed(bytes))
     };
-    assert!(with(8, 2_u32.to_le_bytes()).contains("version is 2"));
+    assert!(with(8, 3_u32.to_le_bytes()).contains("version is 3"));
     assert!(with(12, u32::MAX.to_le_bytes()).contains("layers"));
     assert!(with(12, 3_u32.to_le_bytes()).contains("do not fill"));
     assert!(with(16, u32::MAX.to_le_bytes()).contains("report"));
-    assert!(with(84, f32::NAN.to_le_bytes()).contains("not finite"));
-    assert!(with(84, f32::INFINITY.to_le_bytes()).contains("not finite"));
-    assert!(with(100, [0xff; 4]).contains("UTF-8"));
+    assert!(with(116, f32::NAN.to_le_bytes()).contains("not finite"));
+    assert!(with(116, f32::INFINITY.to_le_bytes()).contains("not finite"));
+    assert!(with(132, [0xff; 4]).contains("UTF-8"));
 }
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400), seal in any::<bool>()) {
+    fn any_bytes_are_read_or_refused(
+        bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        seal in any::<bool>(),
+        version in 1_u32..=2,
+    ) {
         let mut bytes = bytes;
         if seal && bytes.len() > 44 {
             bytes[..8].copy_from_slice(b"ZLRSNEUR");
-            bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
+            bytes[8..12].copy_from_slice(&version.to_le_bytes());
             bytes = resealed(bytes);
         }
         if let Ok(neurons) = Neurons::from_bytes(&bytes) {
-            prop_assert_eq!(neurons.to_bytes(), bytes);
+            let again = neurons.to_bytes();
+            prop_assert_eq!(&Neurons::from_bytes(&again).unwrap(), &neurons);
+            prop_assert!(version == 1 || again == bytes);
         }
     }
 }

@@ -79,6 +79,12 @@ impl PyMeter {
         Ok((parts.iter().map(parts_of).collect(), bytes))
     }
 
+    /// From now on the model without the parts of a mask stands for the full one in `reference`, `gate_thresholds`,
+    /// `gate_reach` and `measure_neurons`; texts that were kept are forgotten.
+    fn leave_out(&self, py: Python<'_>, mask: &PyMask) -> PyResult<()> {
+        detached(py, || self.meter().leave_out(&mask.mask))
+    }
+
     /// Computes texts with the full model and keeps its logits after every `every`-th token and after each text's last.
     fn reference(&self, py: Python<'_>, windows: Vec<Vec<u32>>, every: usize) -> PyResult<()> {
         detached(py, || self.meter().reference(windows, every))

@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use zlrs_engine::{EngineError, Neurons};
+use zlrs_engine::{EngineError, Neurons, mask_sum};
 
 use crate::error::{core_error, to_python};
-use crate::mask::hex;
+use crate::mask::{PyMask, hex};
 
 /// Thresholds of what gates let through, by layer, for one model file.
 #[pyclass(frozen, name = "Neurons", module = "zlrs._core")]
@@ -15,16 +15,19 @@ pub struct PyNeurons {
 
 #[pymethods]
 impl PyNeurons {
-    /// From thresholds and what was measured of them, as JSON.
+    /// From thresholds and what was measured of them, as JSON, with a mask in use or none.
     #[new]
+    #[pyo3(signature = (weights_sha256, calibration_sha256, thresholds, report, mask=None))]
     fn new(
         py: Python<'_>,
         weights_sha256: [u8; 32],
         calibration_sha256: [u8; 32],
         thresholds: Vec<f32>,
         report: String,
+        mask: Option<&PyMask>,
     ) -> PyResult<Self> {
-        let neurons = Neurons { weights_sha256, calibration_sha256, thresholds, report };
+        let mask_sum = mask.map(|mask| mask_sum(&mask.mask)).unwrap_or_default();
+        let neurons = Neurons { weights_sha256, mask_sum, calibration_sha256, thresholds, report };
         // What is not a file is not made.
         match Neurons::from_bytes(&neurons.to_bytes()) {
             Ok(neurons) => Ok(Self { neurons }),
@@ -48,6 +51,13 @@ impl PyNeurons {
     #[getter]
     fn weights_sha256(&self) -> String {
         hex(&self.neurons.weights_sha256)
+    }
+
+    /// Sum of the mask that was in use, in hexadecimal as an engine's `info` has it; empty without one.
+    #[getter]
+    fn mask_sum(&self) -> String {
+        let sum = self.neurons.mask_sum;
+        if sum == [0; 32] { String::new() } else { hex(&sum) }
     }
 
     /// SHA-256 over the texts they were measured on.

@@ -3,6 +3,7 @@
 use zlrs_kernels::NUMERICS_VERSION;
 use zlrs_model::ModelError;
 use zlrs_model::gguf::{File, Metadata, Strings};
+use zlrs_model::mask::Mask;
 
 use crate::session::Identity;
 
@@ -25,6 +26,12 @@ impl Identity {
 /// SHA-256 of a model file. The first call reads the file once.
 pub(crate) fn sha256_of(file: &File) -> Result<[u8; 32], ModelError> {
     Ok(digest_of(file.sha256()?))
+}
+
+/// The sum of a mask: with the model file's it tells which model is computed, and exit heads and thresholds of
+/// neurons are tied to it. O(bytes).
+pub fn mask_sum(mask: &Mask) -> [u8; 32] {
+    *blake3::hash(&mask.to_bytes()).as_bytes()
 }
 
 /// The bytes of a sum in hexadecimal.

@@ -14,7 +14,7 @@ use zlrs_model::tokenizer::Tokenizer;
 use zlrs_model::weights::Weights;
 
 use super::facts::{MaskUse, multiply_adds, parts, zero_heads};
-use super::identity::sha256_of;
+use super::identity::{mask_sum, sha256_of};
 use super::{Engine, Facts, KvChoice};
 use crate::EngineError;
 use crate::alone::default_threads;
@@ -150,9 +150,9 @@ impl Engine {
         facts.mask = mask_use;
         facts.token_multiply_adds_full = token_multiply_adds_full;
         let used = options.mask.filter(|_| facts.mask == MaskUse::Used);
-        let mask = used.map(|mask| *blake3::hash(&mask.to_bytes()).as_bytes());
+        let mask = used.map(mask_sum);
         let exits = exits(&decoder, &file, mask, options)?;
-        let neurons = neurons(&decoder, &file, options)?;
+        let neurons = neurons(&decoder, &file, mask, options)?;
         let on_device = on_device(options, &decoder, &file, sizes, &mut facts)?;
         let on_processor = on_device.is_none();
         let mut backend: Box<dyn Backend> = if let Some(backend) = on_device {
@@ -234,10 +234,11 @@ fn exits<'a>(
 fn neurons(
     decoder: &Decoder,
     file: &File,
+    mask: Option<[u8; 32]>,
     options: &LoadOptions<'_>,
 ) -> Result<Option<Vec<f32>>, EngineError> {
     let Some(neurons) = options.neurons else { return Ok(None) };
-    match neurons.check(sha256_of(file)?, decoder.layers.len()) {
+    match neurons.check(sha256_of(file)?, mask, decoder.layers.len()) {
         Ok(()) => Ok(Some(neurons.thresholds.clone())),
         Err(ModelError::MaskMismatch { .. }) if options.mask_fallback => Ok(None),
         Err(error) => Err(error.into()),

@@ -15,6 +15,7 @@ use zlrs_model::tokenizer::{Segment, Tokenizer};
 
 pub(crate) use facts::parts;
 pub use facts::{Facts, LayerParts, MaskUse};
+pub use identity::mask_sum;
 pub(crate) use identity::sha256_of;
 pub use kv_choice::{Hardware, KvChoice};
 pub use load::{DEFAULT_KV_BYTES_LIMIT, DRAFT_VOCABULARY, DeviceChoice, LoadOptions};

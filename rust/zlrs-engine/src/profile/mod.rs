@@ -50,6 +50,8 @@ pub struct Meter {
     windows: Vec<Window>,
     /// A row is kept after every so many tokens, and after the last.
     every: usize,
+    /// What the texts are compared with, and the neurons of which are counted: nothing left out unless told otherwise.
+    base: Mask,
     /// What the kept hidden states were computed with.
     traced: Mask,
     /// Layers that were computed since the load, over all texts: what the measuring cost.
@@ -69,7 +71,8 @@ impl Meter {
         let token_bytes = weights.head().bytes()
             + parts.iter().map(|part| part.attention_bytes + part.mlp_bytes).sum::<usize>();
         let (file, tokenizer, backend) = opened.compute(full.clone(), weights)?;
-        let traced = Mask::empty(&full, [0; 32]);
+        let base = Mask::empty(&full, [0; 32]);
+        let traced = base.clone();
         Ok(Self {
             file,
             full,
@@ -81,6 +84,7 @@ impl Meter {
             window_tokens,
             windows: Vec::new(),
             every: 1,
+            base,
             traced,
             computed_layers: 0,
         })
@@ -129,6 +133,20 @@ impl Meter {
         Ok((parts(&decoder, &weights), weights.bytes()))
     }
 
+    /// From now on the model without the parts of a mask stands for the full one in [`Meter::reference`],
+    /// [`Meter::gate_thresholds`], [`Meter::gate_reach`] and [`Meter::measure_neurons`]: the bits are those of a load
+    /// with the mask. Texts that were kept are forgotten.
+    ///
+    /// # Errors
+    /// [`EngineError::Model`] for a mask of another model.
+    pub fn leave_out(&mut self, mask: &Mask) -> Result<(), EngineError> {
+        mask.check_weights(sha256_of(&self.file)?)?;
+        mask.check(&self.full)?;
+        self.windows.clear();
+        self.base = mask.clone();
+        Ok(())
+    }
+
     /// Computes the texts with the full model and keeps its logits after every `every`-th token, and after each
     /// text's last. Replaces the texts of the last call.
     ///
@@ -157,7 +175,7 @@ impl Meter {
         }
         self.windows.clear();
         self.every = every;
-        self.backend.ablate(&self.full, &Mask::empty(&self.full, [0; 32]))?;
+        self.backend.ablate(&self.full, &self.base)?;
         for ids in windows {
             let mut window = Window::new(ids);
             window.keep_rows(&mut self.backend, every)?;

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Harm, Meter};
 use crate::cpu::Observer;
 use crate::{Compute, EngineError};
-use zlrs_model::mask::Mask;
 
 /// Magnitudes are sorted into bins by their exponent and the first bits of their fraction: 4 bits are 6 %.
 const BIN_SHIFT: u32 = 19;
@@ -164,7 +163,7 @@ impl Meter {
         thresholds: &[f32],
         windows: &[usize],
     ) -> Result<Vec<Vec<Harm>>, EngineError> {
-        self.backend.ablate(&self.full, &Mask::empty(&self.full, [0; 32]))?;
+        self.backend.ablate(&self.full, &self.base)?;
         self.backend.install_neurons(Some(thresholds.to_vec()));
         let some = windows.iter().filter_map(|&index| self.windows.get(index));
         let harms = some
@@ -176,7 +175,7 @@ impl Meter {
     }
 
     fn count(&mut self, windows: &[usize], counting: Counting) -> Result<Counting, EngineError> {
-        self.backend.ablate(&self.full, &Mask::empty(&self.full, [0; 32]))?;
+        self.backend.ablate(&self.full, &self.base)?;
         let counting = Arc::new(Mutex::new(counting));
         self.backend.observe(Some(Box::new(Recorder(Arc::clone(&counting)))));
         let some = windows.iter().filter_map(|&index| self.windows.get(index));

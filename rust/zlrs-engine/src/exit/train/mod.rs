@@ -22,7 +22,7 @@ use self::windows::{Use, shortlist, windows_of};
 use super::{ExitHeads, Head, MAX_PROBES, Probe};
 use crate::alone::Opened;
 use crate::cpu::{CpuBackend, Record};
-use crate::engine::sha256_of;
+use crate::engine::{mask_sum, sha256_of};
 use crate::{Compute, EngineError};
 
 /// Shares of wrong first choices among the rows under a threshold, from careful to daring; thresholds are chosen for
@@ -137,7 +137,7 @@ impl Trainer {
         };
         let weights = opened.weights(&decoder)?;
         let (_, tokenizer, backend) = opened.compute(decoder, weights)?;
-        let mask_sum = mask.map(|mask| *blake3::hash(&mask.to_bytes()).as_bytes());
+        let mask_sum = mask.map(mask_sum);
         Ok(Self { backend, tokenizer, weights_sha256, mask_sum, window_tokens })
     }
 
