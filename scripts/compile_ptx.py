@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "cuda" / "kernels"
 PTX = ROOT / "cuda" / "ptx"
 REQUIREMENTS = ROOT / "requirements" / "nvcc.txt"
+SUM = PTX / "sources.sha256"
+"""What the committed files were made from: a test compares, without the compiler."""
 CAPABILITY = "compute_80"
 ASSEMBLED_FOR = ("sm_80", "sm_90", "sm_120")
 NEWEST_VERSION = (9, 0)
@@ -32,6 +34,14 @@ def fail(text: str) -> None:
     """End with a clear reason."""
     print(f"compile_ptx: {text}", file=sys.stderr)
     raise SystemExit(1)
+
+
+def sources_sum() -> str:
+    """SHA-256 of all that the PTX depends on: kernels, flags, the compiler's version."""
+    total = hashlib.sha256(" ".join((CAPABILITY, *FLAGS)).encode())
+    for path in (REQUIREMENTS, *sorted(KERNELS.glob("*.cu*"))):
+        total.update(f"\n{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}".encode())
+    return total.hexdigest()
 
 
 def toolkit() -> Path:
@@ -112,6 +122,8 @@ def main() -> None:
                 fail(
                     f"cuda/ptx is not what cuda/kernels compiles to ({', '.join(differing)}); run `make ptx`"
                 )
+            if SUM.read_text(encoding="ascii").strip() != sources_sum():
+                fail(f"{SUM.name} is not the sum of the kernels; run `make ptx`")
             print(f"compile_ptx: {len(files)} files are what the kernels compile to")
             return
         PTX.mkdir(exist_ok=True)
@@ -119,6 +131,7 @@ def main() -> None:
             stale.unlink()
         for file in files:
             (PTX / file.name).write_bytes(file.read_bytes())
+        SUM.write_text(sources_sum() + "\n", encoding="ascii")
         print(f"compile_ptx: wrote {len(files)} files to {PTX.relative_to(ROOT)}")
 
 

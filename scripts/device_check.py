@@ -5,9 +5,10 @@ installed; the governor's decisions are listed.
 
 Needs the installed package and nothing else: no network, no compiler, no model. Models of the wanted shapes
 are made on the spot with random Q4_K weights, so they write nonsense at the speed of real ones. Without a
-GPU it says so and succeeds.
+GPU it says so and succeeds. What fails stands in the report with its reason, the rest goes on, and the exit
+status is 1; the file is written anew after every part.
 
-    python scripts/device_check.py [--shapes 0.5B,1.5B,8B] [--depths 0,8192,32000] [--out FILE]
+    python scripts/device_check.py [--shapes 0.5B,1.5B,8B] [--depths 0,8192,32000] [--seconds S] [--out FILE]
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zlrs import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CHUNK = 512
 """Tokens of a measured prompt."""
@@ -34,6 +40,11 @@ TOGETHER = 16
 """Answers of the measured batch."""
 ROWS_OF_AN_EXIT_HEAD = 256
 """A whole step's."""
+EXACTNESS_WINDOW, EXACTNESS_KV_BYTES = 2048, 256 << 20
+"""Room for all the answers that run together."""
+KERNELS_TESTED = (
+    "products of every weight type, norm, gate, attention in all forms: the bits of the references"
+)
 Q4_K, F32 = 12, 0
 BLOCK_WEIGHTS, BLOCK_BYTES = 256, 144
 
@@ -176,10 +187,12 @@ def finish(generation: _core.Generation) -> tuple[list[int], _core.Finished]:
             ids += event.ids
 
 
-def ask(engine: _core.Engine, ids: list[int], max_tokens: int, compute: str = "exact") -> _core.Generation:
-    """Queue a drawn answer that does not end early."""
+def ask(
+    engine: _core.Engine, ids: list[int], max_tokens: int, compute: str = "exact", temperature: float = 0.0
+) -> _core.Generation:
+    """Queue an answer that does not end early. Drawing takes the host longer than the likeliest does."""
     return engine.submit(
-        ids, max_tokens=max_tokens, temperature=1.0, seed=7, logit_bias={256: -100.0}, compute=compute
+        ids, max_tokens=max_tokens, temperature=temperature, seed=7, logit_bias={256: -100.0}, compute=compute
     )
 
 
@@ -188,18 +201,39 @@ def prompt(length: int, seed: int) -> list[int]:
     return random.Random(seed).choices(range(256), k=length)  # noqa: S311 - tokens, not secrets
 
 
-def exactness(folder: Path) -> dict[str, bool]:
-    """A small model gives the processor's tokens, alone and beside others."""
+def exactness(folder: Path) -> dict[str, bool | float]:
+    """A small model gives the processor's tokens, drawn and likeliest, alone and beside others."""
     path = folder / "small.gguf"
-    write_model(SHAPES["small"], 2048, path)
+    write_model(SHAPES["small"], EXACTNESS_WINDOW, path)
     prompts = [prompt(100 + 37 * seed, seed) for seed in range(TOGETHER)]
-    processor = _core.Engine.load(path, device="cpu", drafting="off")
-    gpu = _core.Engine.load(path, device="cuda", drafting="off")
-    expected = [finish(ask(processor, ids, STEPS))[0] for ids in prompts]
-    alone = [finish(ask(gpu, ids, STEPS))[0] for ids in prompts[:4]]
-    running = [ask(gpu, ids, STEPS) for ids in prompts]
+    temperatures = [float(seed % 2) for seed in range(TOGETHER)]
+
+    def load(device: str) -> _core.Engine:
+        return _core.Engine.load(path, device=device, drafting="off", kv_bytes=EXACTNESS_KV_BYTES)
+
+    def one_by_one(engine: _core.Engine, count: int) -> list[list[int]]:
+        asked = zip(prompts[:count], temperatures, strict=False)
+        return [finish(ask(engine, ids, STEPS, "exact", warmth))[0] for ids, warmth in asked]
+
+    expected = one_by_one(load("cpu"), TOGETHER)
+    alone = one_by_one(load("cuda"), 4)
+    # A load of its own: nothing of the answers above is reused.
+    gpu = load("cuda")
+    asked = zip(prompts, temperatures, strict=True)
+    running = [ask(gpu, ids, STEPS, "exact", warmth) for ids, warmth in asked]
     together = [finish(generation)[0] for generation in running]
-    return {"tokens_of_the_processor": alone == expected[:4], "alone_equals_together": together == expected}
+    first = [equal(one, other) for one, other in zip(together, expected, strict=True)]
+    return {
+        "tokens_of_the_processor": alone == expected[:4],
+        "alone_equals_together": together == expected,
+        "share_of_tokens_before_the_first_other_one": round(sum(first) / sum(map(len, expected)), 4),
+    }
+
+
+def equal(one: list[int], other: list[int]) -> int:
+    """Tokens before the first that differs."""
+    pairs = list(zip(one, other, strict=False))
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), len(pairs))
 
 
 def attention(shape: Shape, depth: int) -> dict[str, object]:
@@ -237,22 +271,31 @@ def scaled_dot_product_seconds(shape: Shape, depth: int) -> float | None:
         return torch.randn(1, heads, rows, shape.head, device="cuda", dtype=torch.float16)
 
     query = random_halves(shape.heads, 1)
-    key, value = (
-        random_halves(shape.kv_heads, depth).repeat_interleave(shape.heads // shape.kv_heads, dim=1)
-        for _ in range(2)
-    )
+    key, value = (random_halves(shape.kv_heads, depth) for _ in range(2))
     times = []
     for _ in range(22):
         torch.cuda.synchronize()
         began = time.perf_counter()
-        torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        # Heads share keys and values, as ours do.
+        torch.nn.functional.scaled_dot_product_attention(query, key, value, enable_gqa=True)
         torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
     return statistics.median(times[1:])
 
 
-def governed(folder: Path) -> dict[str, dict[str, object]]:
-    """What the governor decides under both policies: alone, then many answers at once, then alone again."""
+def kernels() -> str:
+    """Kernels against their references; the first that differs is an error."""
+    _core.gpu_self_test()
+    return KERNELS_TESTED
+
+
+def governed(folder: Path, peaks: list[float]) -> dict[str, dict[str, object]]:
+    """What the governor decides under both policies: alone, then many answers at once, then alone again.
+
+    Args:
+        folder: For the model.
+        peaks: Of the memory in gigabytes a second, as measured; added to.
+    """
     shape = SHAPES["0.5B"]
     path = folder / "governed.gguf"
     write_model(shape, 4096, path)
@@ -267,6 +310,7 @@ def governed(folder: Path) -> dict[str, dict[str, object]]:
             for generation in running:
                 finish(generation)
         peak, decisions = engine.governor() or (0.0, [])
+        peaks.append(peak / 1e9)
         traces[policy] = {"peak_gigabytes_per_second": round(peak / 1e9, 1), "decisions": decisions}
         engine.close()
     path.unlink()
@@ -334,28 +378,47 @@ def main() -> None:
     )
     parser.add_argument("--shapes", default="0.5B,1.5B,8B", help="of " + ", ".join(list(SHAPES)[1:]))
     parser.add_argument("--depths", default="0,8192,32000", help="tokens before the measured ones")
+    parser.add_argument("--seconds", type=float, default=540, help="no part begins after this long")
     parser.add_argument("--out", type=Path, help="also write the JSON there")
     options = parser.parse_args()
+    until = time.monotonic() + options.seconds
     report: dict[str, object] = {"build": _core.build_info(), "gpu": _core.gpu_info()}
+    failures: list[str] = []
+
+    def add(name: str, part: Callable[[], object], into: dict[str, object] = report) -> None:
+        say(name)
+        failures.append(name)
+        if time.monotonic() > until:
+            into[name] = {"error": f"not begun: {options.seconds:.0f} seconds were over"}
+        else:
+            try:
+                into[name] = part()
+                failures.remove(name)
+            except Exception as error:  # noqa: BLE001 - whatever fails is what one wants to read in the report
+                into[name] = {"error": f"{type(error).__name__}: {error}"}
+        if options.out:
+            options.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
     if _core.gpu_info()["found"] != "yes":
         report["skipped"] = _core.gpu_info()["reason"]
+        if options.out:
+            options.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     else:
-        say("kernels against their references")
-        _core.gpu_self_test()
-        report["kernels"] = "the bits of the references"
+        depths = [int(depth) for depth in options.depths.split(",")]
         with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as temporary:
             folder = Path(temporary)
-            report["exactness"] = exactness(folder)
-            depths = [int(depth) for depth in options.depths.split(",")]
-            report["governor"] = traces = governed(folder)
-            peak = max(float(str(trace["peak_gigabytes_per_second"])) for trace in traces.values())
-            report["speed"] = {
-                name: speed(name, depths, folder, peak) for name in options.shapes.split(",") if name
-            }
-    result = json.dumps(report, indent=2)
-    if options.out:
-        options.out.write_text(result + "\n", encoding="utf-8")
-    print(result)
+            add("kernels", kernels)
+            add("exactness", lambda: exactness(folder))
+            peaks = [0.0]
+            add("governor", lambda: governed(folder, peaks))
+            speeds: dict[str, object] = {}
+            report["speed"] = speeds
+            for name in filter(None, options.shapes.split(",")):
+                add(name, partial(speed, name, depths, folder, max(peaks)), speeds)
+    print(json.dumps(report, indent=2))
+    if failures:
+        say(f"failed: {', '.join(failures)}")
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

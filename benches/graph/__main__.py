@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from report import Figure, write_report
 
-from graph import differ, peers, sizes
+from graph import differ, peers, sizes, whole
 from graph.replay import Outcome, Plan, Replay, figures_of, limit
 from graph.summary import targets, write_page
 from graph.traffic import Faults, Upstream, traffic
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 QUESTIONS = 4000
-PARTS = ("replays", "differ", "peers", "sizes")
+PARTS = ("replays", "differ", "peers", "sizes", "whole")
 FAULTY = Faults(wrong=0.001, refusing=0.002, slow=0.02)
 PLANS = (
     (Plan("default (canonical in shadow)", mode="shadow"), Faults()),
     (Plan("strict, 0.1 %"), Faults()),
     (Plan("trial, 1 %", preset="trial"), Faults()),
     (Plan("trial, without domain patterns", preset="trial", has_patterns=False), Faults()),
+    (Plan("trial, with edges", preset="trial", edge="bounded"), Faults()),
     (Plan("trial, prewarmed with 1000 questions", preset="trial", prewarm=1000), Faults()),
     (Plan("trial, upstream wrong 1 in 1000, refusing 2", preset="trial"), FAULTY),
     (Plan("trial, 3 % go stale midway", preset="trial", go_stale=True), Faults()),
@@ -124,6 +126,7 @@ def main() -> None:
         "differ": lambda: differ.flips() + differ.intents(folder) + differ.sentences(folder),
         "peers": lambda: beside(options.peer_requests, options.seed, folder),
         "sizes": lambda: at_size(options.entries, options.stores, fill_only=options.fill_only),
+        "whole": lambda: whole.figures(len(os.sched_getaffinity(0))),
     }
     figures: list[Figure] = []
     for name, part in parts.items():

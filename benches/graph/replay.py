@@ -45,6 +45,7 @@ class Plan:
     preset: Preset = "strict"
     go_stale: bool = False
     has_patterns: bool = True
+    edge: Mode = "off"
     prewarm: int = 0
     """Questions asked once in their usual wording before the traffic begins."""
     late_part: float = 0.25
@@ -88,7 +89,9 @@ class Replay:
         self._answers: Counter[tuple[Question, str]] = Counter()
         self._stale: set[Question] = set()
         self._wrong_ms: dict[tuple[str, str], list[int]] = {}
-        settings = GraphSettings(canonical=plan.mode, preset=plan.preset, built_in_patterns=plan.has_patterns)
+        settings = GraphSettings(
+            canonical=plan.mode, preset=plan.preset, built_in_patterns=plan.has_patterns, edge=plan.edge
+        )
         self._graph = DecisionGraph(None, settings)
 
     def run(self) -> Outcome:

@@ -1,8 +1,9 @@
 // CUDA's language on the host: enough of it for the kernels of this folder, and no more. Include it before a
 // kernel's source and compile with the host's C++ compiler (C++20, -ffp-contract=off).
 //
-// Shared memory is per block (blocks run one after the other) and filled with 0xff before each block, so that
-// a read before a write shows as NaN. Warp operations wait for the lanes of their mask like the device's do.
+// Dynamic shared memory is per block (blocks run one after the other), as large as the launch asks for, and filled
+// with 0xff before each block, so that a read before a write shows as NaN. Static shared memory keeps what the block
+// before left in it: there such a read shows only where blocks differ. Warp operations wait for the lanes of their mask like the device's do.
 #pragma once
 
 #include <algorithm>
@@ -81,7 +82,8 @@ inline void run_grid(
     Block::before_turn = [block](unsigned thread) {
         threadIdx = dim3(thread % block.x, thread / block.x % block.y, thread / (block.x * block.y));
     };
-    shared_memory.resize((shared_bytes + sizeof(uint4) - 1) / sizeof(uint4));
+    // New memory of this size, so that a sanitizer sees what is read or written behind it.
+    shared_memory = std::vector<uint4>((shared_bytes + sizeof(uint4) - 1) / sizeof(uint4));
     const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
     for (uint64_t turn = 0; turn < blocks; ++turn) {
         const uint64_t index = order == Order::Descending ? blocks - 1 - turn : turn;

@@ -65,6 +65,7 @@ class Exactness(msgspec.Struct, forbid_unknown_fields=True):
 
     tokens_of_the_processor: bool
     alone_equals_together: bool
+    share_of_tokens_before_the_first_other_one: float
 
 
 class Report(msgspec.Struct, forbid_unknown_fields=True):
@@ -155,29 +156,63 @@ def test_without_a_gpu_it_says_so_and_succeeds(tmp_path: Path) -> None:
     assert json.loads(out.read_text(encoding="utf-8")) == json.loads(done.stdout)
 
 
-def test_with_a_gpu_the_report_has_every_figure(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def played_script(monkeypatch: pytest.MonkeyPatch, *arguments: str, **changed: object) -> ModuleType:
+    """The script with a GPU that is played."""
     script = load_script()
     PlayedEngine.loads, PlayedEngine.computes = [], set()
     measured = {"fused_s": 1e-5, "unfused_s": 3e-5, "exit_head_s": 4e-6, "bytes": 1e6}
-    played = SimpleNamespace(
-        Engine=PlayedEngine,
-        Finished=Finished,
-        build_info=_core.build_info,
-        gpu_info=lambda: {"found": "yes", "name": "played"},
-        gpu_self_test=lambda: None,
-        gpu_measure=lambda *_shape: measured,
-    )
-    monkeypatch.setattr(script, "_core", played)
+    played = {
+        "Engine": PlayedEngine,
+        "Finished": Finished,
+        "build_info": _core.build_info,
+        "gpu_info": lambda: {"found": "yes", "name": "played"},
+        "gpu_self_test": lambda: None,
+        "gpu_measure": lambda *_shape: measured,
+    }
+    monkeypatch.setattr(script, "_core", SimpleNamespace(**{**played, **changed}))
     tiny = script.SHAPES["small"]
     monkeypatch.setattr(script, "SHAPES", dict.fromkeys(script.SHAPES, tiny))
     monkeypatch.setattr(script, "scaled_dot_product_seconds", lambda *_shape: 2e-5)
-    monkeypatch.setattr(sys, "argv", ["device_check.py", "--shapes", "0.5B,8B", "--depths", "0,300"])
+    monkeypatch.setattr(sys, "argv", ["device_check.py", *arguments])
+    return script
+
+
+def test_what_fails_is_reported_and_the_rest_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def other_bits() -> None:
+        raise ValueError("attention gives other bits")
+
+    out = tmp_path / "report.json"
+    arguments = ("--shapes", "8B", "--depths", "0", "--out", str(out))
+    script = played_script(monkeypatch, *arguments, gpu_self_test=other_bits)
+    with pytest.raises(SystemExit) as ended:
+        script.main()
+    assert ended.value.code == 1
+    report = json.loads(out.read_text(encoding="utf-8"))
+    assert report == json.loads(capsys.readouterr().out)
+    assert report["kernels"] == {"error": "ValueError: attention gives other bits"}
+    assert report["exactness"]["tokens_of_the_processor"]
+    assert report["speed"]["8B"]["at_depth"]["0"]
+
+    late = played_script(monkeypatch, "--seconds", "-1", "--shapes", "8B", "--out", str(out))
+    with pytest.raises(SystemExit):
+        late.main()
+    assert "not begun" in json.loads(out.read_text(encoding="utf-8"))["speed"]["8B"]["error"]
+
+
+def test_with_a_gpu_the_report_has_every_figure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = played_script(monkeypatch, "--shapes", "0.5B,8B", "--depths", "0,300")
     script.main()
     report = msgspec.json.decode(capsys.readouterr().out, type=Report)
-    assert report.kernels == "the bits of the references"
-    assert report.exactness == Exactness(tokens_of_the_processor=True, alone_equals_together=True)
+    assert report.kernels == script.KERNELS_TESTED
+    assert report.exactness == Exactness(
+        tokens_of_the_processor=True,
+        alone_equals_together=True,
+        share_of_tokens_before_the_first_other_one=1.0,
+    )
     assert PlayedEngine.computes == {"exact", "aggressive"}, "only the latter are governed"
     assert report.governor is not None
     assert set(report.governor) == {"idle", "saturated"}

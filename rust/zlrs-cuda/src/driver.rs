@@ -14,6 +14,7 @@ use cudarc::driver::sys::CUdevice_attribute::{
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID as PCI_BUS,
     CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID as PCI_DEVICE, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID as PCI_DOMAIN,
 };
+use cudarc::driver::sys::CUresult::{CUDA_ERROR_NOT_FOUND, CUDA_ERROR_OUT_OF_MEMORY};
 
 use zlrs_engine::governor::Sensor;
 
@@ -21,8 +22,8 @@ use crate::{Address, Argument, CudaError, Device, Launch, Nvml};
 
 /// The least compute capability, major number: the integer matrix instructions and the PTX ask for it.
 const LEAST_CAPABILITY: i32 = 8;
-/// Page-locked memory for small copies, so that they need not wait.
-const STAGING_BYTES: usize = 1 << 20;
+/// Page-locked memory for what steps copy: sixteen rows of the logits of large vocabularies fit.
+const STAGING_BYTES: usize = 16 << 20;
 /// Most parameters of a kernel.
 const MAX_ARGUMENTS: usize = 24;
 
@@ -195,9 +196,14 @@ impl Gpu {
         for &module in &self.modules {
             let symbol = CString::new(name).map_err(|_| CudaError::NoKernel { name })?;
             // SAFETY: the module is loaded.
-            if let Ok(function) = unsafe { result::module::get_function(module, symbol) } {
-                self.functions.insert(name, function);
-                return Ok(function);
+            match unsafe { result::module::get_function(module, symbol) } {
+                Ok(function) => {
+                    self.functions.insert(name, function);
+                    return Ok(function);
+                }
+                Err(DriverError(CUDA_ERROR_NOT_FOUND)) => {}
+                // A driver that loads late compiles here: it may want memory, or tell of an error before.
+                Err(error) => return Err(failed(name)(error)),
             }
         }
         Err(CudaError::NoKernel { name })
@@ -208,12 +214,9 @@ impl Device for Gpu {
     fn allocate(&mut self, bytes: usize) -> Result<Address, CudaError> {
         self.enter()?;
         // SAFETY: what the memory holds at first is nobody's.
-        let memory = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| {
-            if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
-                CudaError::OutOfMemory { asked_bytes: bytes }
-            } else {
-                failed("cuMemAlloc")(error)
-            }
+        let memory = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| match error.0 {
+            CUDA_ERROR_OUT_OF_MEMORY => CudaError::bytes(bytes),
+            _ => failed("cuMemAlloc")(error),
         })?;
         self.memory.push(memory);
         Ok(Address(memory))
@@ -352,7 +355,10 @@ impl Drop for Gpu {
 }
 
 fn failed(call: &'static str) -> impl Fn(DriverError) -> CudaError {
-    move |error| CudaError::Driver { call, what: words(error) }
+    move |error| match error.0 {
+        CUDA_ERROR_OUT_OF_MEMORY => CudaError::OutOfMemory { what: format!("{call} needs some") },
+        _ => CudaError::Driver { call, what: words(error) },
+    }
 }
 
 /// The driver's words for an error, or its number where it has none.

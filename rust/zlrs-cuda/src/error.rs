@@ -5,10 +5,12 @@
 #[non_exhaustive]
 pub enum CudaError {
     /// The device's memory is full.
-    #[error("out of device memory: {asked_bytes} bytes were asked for; choose a smaller model or kv_bytes")]
+    #[error(
+        "out of device memory: {what}; choose a smaller model or kv_bytes, or end what else uses the device"
+    )]
     OutOfMemory {
-        /// Bytes of the allocation that failed.
-        asked_bytes: usize,
+        /// What it was wanted for.
+        what: String,
     },
     /// Neither a driver nor a GPU, or one without the other.
     #[error("{what}")]
@@ -54,4 +56,12 @@ pub enum CudaError {
         /// The driver's words.
         what: String,
     },
+}
+
+impl CudaError {
+    /// An allocation that failed.
+    #[must_use]
+    pub fn bytes(asked_bytes: usize) -> Self {
+        Self::OutOfMemory { what: format!("{asked_bytes} bytes were asked for") }
+    }
 }

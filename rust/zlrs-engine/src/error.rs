@@ -207,6 +207,12 @@ pub enum EngineError {
         /// What the backend reported.
         message: String,
     },
+    /// The device's memory does not hold what a step needs.
+    #[error("a step of the model was too large: {message}")]
+    StepFull {
+        /// What the backend reported.
+        message: String,
+    },
     /// A step panicked. The request is lost, the engine goes on.
     #[error(
         "a step of the model failed unexpectedly ({message}); the engine has been reset, later requests work"
@@ -246,6 +252,7 @@ impl EngineError {
                 "invalid_request_error"
             }
             Self::DeviceFull { .. }
+            | Self::StepFull { .. }
             | Self::ContextOverflow { .. }
             | Self::Arena(_)
             | Self::StateTooLarge { .. } => "context_overflow",

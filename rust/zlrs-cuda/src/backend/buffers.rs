@@ -29,8 +29,8 @@ pub(super) struct Buffers {
     pub quantised: Quantised,
     /// Sealed copies of blocks, of one layer at a time.
     pub copies: Address,
-    logits: Address,
-    logits_len: usize,
+    /// Of every row of a step.
+    pub logits: Address,
 }
 
 impl Buffers {
@@ -64,21 +64,7 @@ impl Buffers {
                 sums: rows_of(widest.div_ceil(16))?,
             },
             copies: device.allocate((copy_bytes * MOST_COPIES).max(1))?,
-            logits: Address::default(),
-            logits_len: 0,
+            logits: device.allocate(decoder.vocabulary * rows * size_of::<f32>())?,
         })
-    }
-
-    /// Memory for `len` logits; larger than before only for a step that wants more of them than any before.
-    pub fn logits<D: Device>(&mut self, device: &mut D, len: usize) -> Result<Address, CudaError> {
-        if self.logits_len < len {
-            if self.logits_len > 0 {
-                device.free(self.logits);
-            }
-            self.logits_len = 0;
-            self.logits = device.allocate(len * size_of::<f32>())?;
-            self.logits_len = len;
-        }
-        Ok(self.logits)
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Forms {
     pub copied: Vec<Change>,
     /// Whether some block of the plan is not f16 for all of its rows.
     pub mixed: bool,
+    /// What blocks were before this step changed them, in the order of changes.
+    before: Vec<(u32, Form)>,
 }
 
 impl Forms {
@@ -51,6 +53,7 @@ impl Forms {
             sealed: Vec::new(),
             copied: Vec::new(),
             mixed: false,
+            before: Vec::new(),
         }
     }
 
@@ -63,15 +66,28 @@ impl Forms {
         self.blocks[block as usize] = Form::Half(KvPrecision::F16);
     }
 
+    fn set(&mut self, block: u32, form: Form) {
+        let before = std::mem::replace(&mut self.blocks[block as usize], form);
+        self.before.push((block, before));
+    }
+
+    /// Takes back what [`Forms::prepare`] decided: nothing of it was done on the device.
+    pub fn take_back(&mut self) {
+        while let Some((block, form)) = self.before.pop() {
+            self.blocks[block as usize] = form;
+        }
+    }
+
     /// Decides what the step changes. The plan has been checked. O(blocks of the plan).
     pub fn prepare(&mut self, plan: &Plan) {
+        self.before.clear();
         for (block, _) in self.copied.drain(..) {
             self.copy_numbers[block as usize] = 0;
         }
         self.opened.clear();
         self.sealed.clear();
         for copy in plan.copies() {
-            self.blocks[copy.to as usize] = self.blocks[copy.from as usize];
+            self.set(copy.to, self.blocks[copy.from as usize]);
         }
         self.spans.clear();
         self.spans.resize(plan.sequences(), None);
@@ -99,7 +115,7 @@ impl Forms {
                 Form::Half(KvPrecision::F16) | Form::Sealed(_) => {}
                 Form::Half(precision) => {
                     self.sealed.push((block, precision));
-                    self.blocks[block as usize] = Form::Sealed(precision);
+                    self.set(block, Form::Sealed(precision));
                 }
             }
         }
@@ -110,7 +126,7 @@ impl Forms {
             }
             let complete = last >= index * BLOCK_TOKENS + BLOCK_TOKENS - 1;
             let precision = if complete { precision } else { KvPrecision::F16 };
-            self.blocks[block as usize] = Form::Half(precision);
+            self.set(block, Form::Half(precision));
             if index < last_block && precision != KvPrecision::F16 {
                 self.copied.push((block, precision));
                 self.copy_numbers[block as usize] = self.copied.len() as u32;
@@ -180,6 +196,19 @@ mod tests {
         assert_eq!((&forms.sealed[..], &forms.copied[..], forms.mixed), (&[(2, Q8)][..], &[][..], true));
         assert_eq!(forms.of(5), Form::Sealed(Q4));
         assert_eq!(forms.of(3), Form::Half(KvPrecision::F16));
+    }
+
+    #[test]
+    fn what_was_not_done_is_taken_back() {
+        let mut forms = Forms::new(8);
+        step(&mut forms, &[5, 2, 3], 0, 35, Q4);
+        let before = forms.blocks.clone();
+        step(&mut forms, &[5, 2, 3], 30, 5, Q8);
+        assert_ne!(forms.blocks, before);
+        forms.take_back();
+        assert_eq!(forms.blocks, before);
+        step(&mut forms, &[5, 2, 3], 35, 1, Q4);
+        assert_eq!(&forms.sealed[..], &[(5, Q4), (2, Q4)]);
     }
 
     #[test]

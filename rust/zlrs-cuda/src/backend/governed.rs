@@ -12,10 +12,12 @@ use super::forms::{Form, kind};
 use super::{CudaBackend, Queue};
 use crate::{CudaError, Device};
 
-/// Bytes read to find the peak: more than the cache of any device holds, or what there is room for.
-const PEAK_BYTES: [usize; 3] = [256 << 20, 32 << 20, 1 << 20];
+/// Bytes read to find the peak: more than the cache of any device holds, the first size there is room for.
+pub(super) const PEAK_BYTES: [usize; 2] = [1 << 30, 256 << 20];
 /// Times they are read; the fastest counts.
 const PEAK_PASSES: usize = 5;
+/// Reads of a pass, so that asking and waiting are a small part of it.
+const PEAK_READS: u32 = 4;
 /// Blocks of threads that read.
 const PEAK_BLOCKS: usize = 2048;
 
@@ -27,9 +29,28 @@ impl<D: Device> CudaBackend<D> {
         self
     }
 
+    /// Finds the peak by reading so many bytes, where there is room for no more or a device is slow. A cache that
+    /// holds them is what is measured then.
+    #[must_use]
+    pub fn with_peak_bytes(mut self, bytes: usize) -> Self {
+        self.peak_bytes = [bytes; 2];
+        self
+    }
+
     pub(super) fn govern_by(&mut self, governor: Governor) {
-        let peak = PEAK_BYTES.into_iter().find_map(|bytes| peak(&mut self.queue, &self.clock, bytes).ok());
-        governor.attach(peak.unwrap_or(0.0), self.sensor.take());
+        let mut found = 0.0;
+        for bytes in self.peak_bytes {
+            match peak(&mut self.queue, &self.clock, bytes) {
+                Ok(peak) => {
+                    found = peak;
+                    break;
+                }
+                Err(CudaError::OutOfMemory { .. }) => {}
+                // Steps will tell of it.
+                Err(_) => break,
+            }
+        }
+        governor.attach(found, self.sensor.take());
         self.governor = Some(governor);
     }
 
@@ -106,9 +127,11 @@ fn peak<D: Device>(queue: &mut Queue<D>, clock: &dyn Clock, bytes: usize) -> Res
         let mut fastest = f64::INFINITY;
         for _ in 0..PEAK_PASSES {
             let begun = clock.now();
-            queue.read_words(words, bytes / 16, out, blocks)?;
+            for _ in 0..PEAK_READS {
+                queue.read_words(words, bytes / 16, out, blocks)?;
+            }
             queue.0.probe()?;
-            fastest = fastest.min(clock.now().saturating_sub(begun).as_secs_f64());
+            fastest = fastest.min(clock.now().saturating_sub(begun).as_secs_f64() / f64::from(PEAK_READS));
         }
         Ok(bytes as f64 / fastest)
     };

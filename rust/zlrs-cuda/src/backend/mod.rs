@@ -1,7 +1,7 @@
 //! The model on a device: the CPU backend's steps, launched as kernels.
 //!
 //! Kernels keep the CPU's order of every floating-point operation, so logits are its bits. All memory is taken when
-//! the backend is made, but for logits and block tables larger than any before.
+//! the backend is made, but for block tables larger than any before.
 
 mod attend;
 mod buffers;
@@ -44,6 +44,7 @@ pub struct CudaBackend<D: Device> {
     clock: SystemClock,
     governor: Option<Governor>,
     sensor: Option<Box<dyn Sensor>>,
+    peak_bytes: [usize; 2],
     logits: Vec<f32>,
     logits_bytes: Vec<u8>,
     shape: Shape,
@@ -104,6 +105,7 @@ impl<D: Device> CudaBackend<D> {
             clock: SystemClock::default(),
             governor: None,
             sensor: None,
+            peak_bytes: governed::PEAK_BYTES,
             logits,
             logits_bytes,
             shape,
@@ -218,11 +220,7 @@ impl<D: Device> CudaBackend<D> {
     fn head(&mut self, hidden: Address, wanted: usize) -> Result<(), CudaError> {
         let (width, vocabulary) = (self.decoder.width, self.shape.vocabulary);
         self.logits.resize(self.logits.len().max(wanted * vocabulary), 0.0);
-        if wanted == 0 {
-            return Ok(());
-        }
-        let logits = self.buffers.logits(&mut self.queue.0, wanted * vocabulary)?;
-        let Buffers { branch, normed, .. } = self.buffers;
+        let Buffers { branch, normed, logits, .. } = self.buffers;
         self.queue.gather(hidden, self.tables.places().head_rows, branch, wanted, width)?;
         let norm = self.weights.output_norm;
         self.queue.rms_norm(branch, norm, normed, wanted, width, self.decoder.norm_epsilon)?;
@@ -250,7 +248,10 @@ impl<D: Device> Backend for CudaBackend<D> {
         self.check(plan)?;
         let begun = self.clock.now();
         self.forms.prepare(plan);
-        self.tables.fill(&mut self.queue.0, plan, &self.forms)?;
+        if let Err(error) = self.tables.fill(&mut self.queue.0, plan, &self.forms) {
+            self.forms.take_back();
+            return Err(error.into());
+        }
         let places = *self.tables.places();
         for index in 0..plan.copies().len() {
             let (from, to) = (places.copies_from.offset(4 * index), places.copies_to.offset(4 * index));
@@ -271,11 +272,14 @@ impl<D: Device> Backend for CudaBackend<D> {
             self.feed(hidden, live, layer)?;
         }
         let wanted = plan.logits_rows();
-        self.head(hidden, wanted)?;
         if wanted > 0 {
-            // The logits have come, so everything has been computed.
-            self.report_step(plan, begun);
+            self.head(hidden, wanted)?;
+        } else {
+            // Until it has been computed: a step that only was asked for tells nobody what it costs, and could not
+            // be cut short.
+            self.queue.0.probe()?;
         }
+        self.report_step(plan, begun);
         Ok(&self.logits[..wanted * self.shape.vocabulary])
     }
 

@@ -75,6 +75,21 @@ impl<D: Device> Queue<D> {
             let arguments = [weights, x, bias, out, sizes[0], sizes[1], sizes[2]];
             return self.run(names.product, [outputs.div_ceil(16), rows.div_ceil(4), 1], 128, 0, &arguments);
         }
+        if rows > FEW_ROWS && rows <= 2 * FEW_ROWS {
+            // Twice few rows: tiles of so few outputs and rows would leave most of a device idle, and what the second
+            // pass reads of the weights is in the cache.
+            let rest = rows - FEW_ROWS;
+            let block = weights.tensor_type.block_len();
+            let behind =
+                |address: Address, of_row: usize| address.offset(FEW_ROWS * of_row * size_of::<f32>());
+            self.product(weights, x, quantised, bias, out, FEW_ROWS)?;
+            let quantised = Quantised {
+                quants: quantised.quants.offset(FEW_ROWS * weights.cols),
+                scales: behind(quantised.scales, weights.cols / block),
+                sums: behind(quantised.sums, weights.cols / 16),
+            };
+            return self.product(weights, x, &quantised, bias, behind(out, outputs), rest);
+        }
         let [a, b, c, d, e] = weights.planes.map(Argument::Address);
         let Quantised { quants, scales, sums } = *quantised;
         let [quants, scales, sums, bias, out] = [quants, scales, sums, bias, out].map(Argument::Address);

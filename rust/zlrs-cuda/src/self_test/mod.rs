@@ -17,8 +17,8 @@ use crate::weights::{LoadError, Matrix};
 use crate::{Address, CudaError, Device, Planes};
 
 const WIDTH: usize = 512;
-/// Rows of products: one for each kernel of few rows, and two for that of many.
-const ROWS: [usize; 6] = [1, 2, 3, 7, 9, 33];
+/// Rows of products: one for each kernel of few rows, one for two of them, and two for that of many.
+const ROWS: [usize; 7] = [1, 2, 3, 7, 13, 17, 33];
 const OUTPUTS: usize = 19;
 const TYPES: [TensorType; 8] = [
     TensorType::F16,
@@ -38,7 +38,7 @@ const TYPES: [TensorType; 8] = [
 pub fn self_test<D: Device>(device: D) -> Result<D, CudaError> {
     let mut test = Test { queue: Queue(device), drawn: 0, memory: Vec::new() };
     for tensor_type in TYPES {
-        for rows in [1, 3, 9] {
+        for rows in [1, 3, 17] {
             test.product(tensor_type, WIDTH, rows)?;
         }
     }

@@ -160,7 +160,7 @@ pub fn assert_bits(found: &[f32], expected: &[f32], what: &str) {
 impl Device for Host {
     fn allocate(&mut self, bytes: usize) -> Result<Address, CudaError> {
         self.allocations.fetch_add(1, Ordering::Relaxed);
-        self.room = self.room.checked_sub(bytes).ok_or(CudaError::OutOfMemory { asked_bytes: bytes })?;
+        self.room = self.room.checked_sub(bytes).ok_or_else(|| CudaError::bytes(bytes))?;
         // Exactly as long as asked, rounded to the alignment of the largest word: overruns are seen.
         let memory = vec![u128::MAX; bytes.div_ceil(16)];
         let address = Address(memory.as_ptr() as u64);

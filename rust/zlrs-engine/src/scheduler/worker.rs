@@ -238,7 +238,11 @@ impl Worker {
             Err(BackendError::Interrupted) => {}
             Err(error) => {
                 self.needs_recovery = true;
-                let of_device = matches!(error, BackendError::Device(_));
+                let of_device = matches!(error, BackendError::Device(_) | BackendError::DeviceFull(_));
+                if of_device {
+                    // Blocks that others would read may have been changed by half.
+                    self.prefixes().clear();
+                }
                 self.fail_running(&error.into());
                 // Probes must hear of a dead device before the next request does.
                 if of_device {
@@ -332,6 +336,7 @@ fn note_traces(running: &mut [Running], plan: &Plan, traces: &[RowTrace]) {
 enum Failure {
     Closed,
     Step(String),
+    Full(String),
     Panic(String),
 }
 
@@ -340,6 +345,7 @@ impl Failure {
         match self {
             Self::Closed => EngineError::Closed,
             Self::Step(message) => EngineError::Step { message: message.clone() },
+            Self::Full(message) => EngineError::StepFull { message: message.clone() },
             Self::Panic(message) => EngineError::Panicked { message: message.clone() },
         }
     }
@@ -347,7 +353,10 @@ impl Failure {
 
 impl From<BackendError> for Failure {
     fn from(error: BackendError) -> Self {
-        Self::Step(error.to_string())
+        match error {
+            BackendError::DeviceFull(error) => Self::Full(error.to_string()),
+            error => Self::Step(error.to_string()),
+        }
     }
 }
 

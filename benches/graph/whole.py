@@ -1,0 +1,58 @@
+"""A hit beside a whole answer of the engine, both over HTTP from one server."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+
+import aiohttp
+from report import Figure
+from serve import servers
+
+from zlrs.models import resolve
+
+MODEL = "qwen2.5-coder-0.5b-instruct-q4_k_m"
+TOKENS = 64
+ASKED = (
+    "What does a hash table do?", "Name the four seasons.", "How does a bicycle stay upright?",
+    "Which gases is air made of?", "Why is the sky blue?", "How is bread made?",
+    "What does a compiler do?", "How far away is the moon?",
+)  # fmt: skip
+REPEATS = 20
+
+
+def figures(threads: int) -> list[Figure]:
+    """Every question once, then again and again."""
+    with servers.ours(resolve(MODEL), threads) as server:
+        computed, hits = asyncio.run(_asked(server.url))
+    ratio = statistics.median(computed) / statistics.median(hits)
+    return [
+        Figure(
+            "a hit beside a whole answer of the 0.5B engine", "ms", statistics.median(hits),
+            f"computed, {TOKENS} tokens at most", statistics.median(computed), ratio,
+            target=">= 27 x faster", met=ratio >= 27,
+            note=f"{ratio:.0f} times faster; over HTTP, {threads} threads, medians of"
+            f" {len(computed)} answers and {len(hits)} hits",
+        )
+    ]  # fmt: skip
+
+
+async def _asked(url: str) -> tuple[list[float], list[float]]:
+    """Milliseconds of computed answers and of hits."""
+    taken: dict[str, list[float]] = {"miss": [], "hit": []}
+    async with aiohttp.ClientSession() as session:
+        for turn in range(REPEATS + 1):
+            for question in ASKED:
+                body = {
+                    "model": MODEL, "max_tokens": TOKENS, "temperature": 0,
+                    "messages": [{"role": "user", "content": question}],
+                }  # fmt: skip
+                began = time.perf_counter()
+                async with session.post(f"{url}/v1/messages", json=body) as answer:
+                    await answer.read()
+                    kind = answer.headers["X-ZLRS-Decision"].split(";")[0]
+                if kind != ("hit" if turn else "miss"):
+                    raise RuntimeError(f"expected a {'hit' if turn else 'miss'}: {question}")
+                taken[kind].append((time.perf_counter() - began) * 1000)
+    return taken["miss"], taken["hit"]
