@@ -63,6 +63,36 @@ async def test_unicode_survives_storing(proven, upstream) -> None:
     assert len(upstream.calls) == 1
 
 
+async def test_every_request_is_decided_once(start_sidecar, upstream, tmp_path) -> None:
+    opened = []
+
+    def opener() -> DecisionGraph:
+        opened.append(DecisionGraph(tmp_path / "graph", GraphSettings(read_deadline_ms=1000)))
+        return opened[0]
+
+    sidecar = await start_sidecar(opener=opener)
+    for text in ("Where is order 1?", "Where is order 2?", "Where is order 3?", "Where is order 2?"):
+        await sidecar.ask(body=message(text))
+    await sidecar.ask(body=message("Where is order 1?", temperature=1.0))
+    counts = opened[0].stats()
+    assert [counts[kind] for kind in ("misses", "hits", "skipped")] == [3, 1, 1]
+    assert len(upstream.calls) == 4
+
+
+async def test_a_stampede_on_the_real_graph_makes_one_call(proven, upstream) -> None:
+    sidecar = await proven(follower_seconds=60)
+
+    def slow(seen) -> Reply:
+        reply = messages_reply(seen)
+        reply.first_delay_s = 3
+        return reply
+
+    upstream.default = slow
+    got = await asyncio.gather(*(sidecar.ask(body=body_of(MESSAGES)) for _ in range(500)))
+    assert len(upstream.calls) == 1
+    assert sorted(one.decision for one in got) == ["hit"] * 499 + ["miss"]
+
+
 PNG = {"type": "base64", "media_type": "image/png", "data": "AA=="}
 IMAGES = {
     MESSAGES: [{"type": "text", "text": "what is it"}, {"type": "image", "source": PNG}],
