@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::sync::atomic::Ordering;
+
 use support::model::{Model, Piece, plan};
 use support::{Host, Order, Random, assert_bits};
 use zlrs_cuda::CudaBackend;
@@ -179,6 +181,24 @@ fn an_interrupted_step_leaves_every_layer_in_the_same_form() {
     assert!(matches!(backend.step(&last, &interrupt), Err(BackendError::Interrupted)));
     let found = backend.step(&last, &|| false).unwrap();
     assert_bits(found, &expected[33 * vocabulary..], "after an interrupt");
+}
+
+#[test]
+fn a_step_that_fails_before_it_began_leaves_every_block_in_its_form() {
+    let model = model();
+    let (table, tokens) = ([6, 1, 4], tokens());
+    let expected = in_pieces(&mut cuda(&model), KvPrecision::Q8, &[33, 3]);
+    let host = Host::new(Order::Ascending);
+    let lost = host.lost.clone();
+    let mut backend = model.cuda(host).unwrap();
+    let vocabulary = backend.shape().vocabulary;
+    backend.step(&rows(&table, &tokens[..33], 0, KvPrecision::Q8), &|| false).unwrap();
+    let last = rows(&table, &tokens[33..], 33, KvPrecision::Q8);
+    lost.store(true, Ordering::Relaxed);
+    assert!(matches!(backend.step(&last, &|| false), Err(BackendError::Device(_))));
+    lost.store(false, Ordering::Relaxed);
+    let found = backend.step(&last, &|| false).unwrap();
+    assert_bits(found, &expected[33 * vocabulary..], "after a failure");
 }
 
 #[test]

@@ -152,6 +152,23 @@ fn a_panic_or_a_failure_in_a_step_loses_its_requests_and_no_others() {
     assert_eq!(statistics.kv_blocks_used, 0);
 }
 
+#[test]
+fn what_a_device_changed_by_half_is_read_by_nobody() {
+    let scheduler = over(vec![says("abc"), vec![Say::Full]]);
+    let cached = || {
+        let (text, _, last) = finished(scheduler.submit(request(0)).unwrap());
+        assert_eq!(text, "abc");
+        last.usage.cached_tokens
+    };
+    assert_eq!(cached(), 0);
+    assert!(cached() > 0);
+    let Event::Failed(error) = collect(scheduler.submit(request(1)).unwrap()).2 else { panic!("it is full") };
+    assert!(matches!(error, EngineError::StepFull { .. }), "{error}");
+    assert_eq!(error.catalogue_type(), "context_overflow");
+    assert_eq!(cached(), 0);
+    assert_eq!(scheduler.statistics().unwrap().recoveries, 1);
+}
+
 /// A scheduler whose first step waits until the test opens the gate.
 fn shut(scripts: Vec<Vec<Say>>, queue_limit: usize) -> (Scheduler, Arc<Gate>, Arc<ManualClock>) {
     let mut backend = Scripted::new(scripts);

@@ -179,6 +179,9 @@ impl Device for Host {
     }
 
     fn upload(&mut self, bytes: &[u8], to: Address) -> Result<(), CudaError> {
+        if self.lost.load(Ordering::Relaxed) {
+            return Err(lost("an upload"));
+        }
         // SAFETY: `to` is memory of this device that the caller sized for these bytes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.0 as *mut u8, bytes.len()) };
         Ok(())

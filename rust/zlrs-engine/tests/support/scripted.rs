@@ -47,6 +47,8 @@ pub enum Say {
     NotANumber(u32),
     Panic,
     Fail,
+    /// The device's memory is full.
+    Full,
 }
 
 /// Gives the test control over when steps happen.
@@ -190,6 +192,7 @@ impl Backend for Scripted {
                 Say::Token(id) => logits[id as usize] = 1.0,
                 Say::NotANumber(id) => logits[id as usize] = f32::NAN,
                 Say::Panic => panic!("the script says panic"),
+                Say::Full => return Err(BackendError::DeviceFull("the script says full".into())),
                 Say::Fail => return Err(BackendError::Plan { what: "the script says fail".to_owned() }),
             }
             self.logits.extend_from_slice(&logits);
