@@ -4,17 +4,13 @@
 
 mod support;
 
-use std::ops::Range;
-
 use support::sealed::{Case, Form, Memory, Numbers, forms};
 use support::{Host, Order, Random, assert_bits};
 use zlrs_cuda::{Address, Argument};
 use zlrs_kernels::naive::attend::{Sources, attend};
 use zlrs_kernels::naive::kv::{from_half, to_half};
-use zlrs_kernels::naive::sealed::{
-    CodeBits, key_at, open_keys, open_values, seal_keys, seal_values, sealed_bytes, value_at,
-};
-use zlrs_kernels::{AttentionRow, Isa, KvLayer, KvLayout, Pool, Scratch, attention};
+use zlrs_kernels::naive::sealed::{CodeBits, open_keys, open_values, seal_keys, seal_values, sealed_bytes};
+use zlrs_kernels::{AttentionRow, Isa, KvLayout, Pool, Scratch, attention};
 
 fn alibi_slopes(heads: usize) -> Vec<f32> {
     (0..heads).map(|head| 2_f32.powf(-8.0 * (head + 1) as f32 / heads as f32)).collect()

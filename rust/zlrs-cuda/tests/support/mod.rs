@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "calls into the library of host-compiled kernels")]
 
 pub mod model;
+pub mod sealed;
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
