@@ -326,7 +326,7 @@ class Engine:
             deadline_ms: Time from now after which the answer ends with what it has.
             priority: `interactive`, or `batch`, which makes way for it.
             tenant: 32 bytes. Answers share computed prefixes and compete for the machine by tenant.
-            stream_mode: `plain`; `verified`, tells every certain token; `provisional`, guesses too.
+            stream_mode: `plain`; `verified`, tells every verified token; `provisional`, guesses too.
             compute: `exact`, or `aggressive`: what is installed may leave out work; with nothing installed
                 it is exact, and the last event says so.
             require_exits: Refuse the request where no exit heads are installed or `compute` is not

@@ -31,7 +31,7 @@ class GenerateOptions(TypedDict, total=False):
         deadline_ms: Give up after so long, time in the queue included.
         priority: `batch` makes way for `interactive` (`interactive`).
         tenant: 32 bytes; answers share computed prefixes, and the machine, by tenant (one for all).
-        stream_mode: Tell in `Delta.events` every token when it is certain (`verified`), or guesses before
+        stream_mode: Tell in `Delta.events` every token when it is verified (`verified`), or guesses before
             that and what becomes of them too (`provisional`). The answer is the same (`plain`).
         compute: `aggressive` leaves out what the loaded exit heads allow (`exact`).
         require_exits: Fail where rows cannot leave early, or flap between leaving and staying (False).

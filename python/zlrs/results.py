@@ -24,7 +24,8 @@ class Token:
         index: Its place in the answer, from 0.
         text: Whole characters; what is held back for the next token is not in it. What is left of that at the
             end has the index after the last token.
-        provisional: It is a guess. The next token that is none makes all before it certain.
+        provisional: It may still change: it is a guess, and the next token that is none makes all before it
+            certain, or the answer is looked at (`validation`), and what `Delta.text` brings is certain.
     """
 
     index: int
@@ -34,7 +35,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Correction:
-    """The text of a token that was shown is another; an empty one takes back a guess behind a wrong one."""
+    """The text of a token that was shown is another; an empty one takes it back."""
 
     index: int
     original: str
@@ -112,7 +113,8 @@ class Note:
         by: `numbers`, `repetition`, `head`, or the rule's name.
         text: What was marked.
         outcome: `redone` (decoded again from there), `in_source` (it stands there), `nothing_to_copy`,
-            `beyond_ring` (it was sent already), `left` (it was decoded again as often as allowed).
+            `beyond_ring` (it was sent already), `left` (it was decoded again as often as allowed, or no copy
+            fits into what is left of `max_tokens`).
     """
 
     index: int

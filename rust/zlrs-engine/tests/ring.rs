@@ -125,6 +125,45 @@ fn repetition_and_rules() {
     assert_eq!(feed(&mut checker, " J45.", 0), None);
 }
 
+#[test]
+fn a_copy_begins_where_bytes_and_text_are_the_same() {
+    let settings = Arc::new(Validation { numbers: true, ..validation() });
+    let mut checker = Checker::new(Arc::clone(&settings), "42".to_owned());
+    // A character in two tokens, the second of which has a number too; then one that is never whole.
+    checker.read(0, "", None);
+    checker.cut();
+    checker.read(1, "é17", None);
+    let redo = checker.judge(true, 0).unwrap();
+    assert_eq!((redo.start, copies(&redo)), (0, vec!["é42".to_owned()]));
+    checker.rewind(0);
+    checker.read(2, "\u{FFFD}17", None);
+    assert_eq!(checker.judge(true, 0), None);
+    assert_eq!(checker.notes()[1].outcome, Outcome::NothingToCopy);
+    // Text that comes at the end belongs to tokens before it.
+    let mut checker = Checker::new(settings, "42".to_owned());
+    checker.read(3, "is ", None);
+    for token in [4, 5] {
+        checker.read(token, "", None);
+        checker.cut();
+    }
+    checker.finish("17");
+    let redo = checker.judge(true, 0).unwrap();
+    assert_eq!((redo.start, copies(&redo)), (1, vec!["42".to_owned()]));
+}
+
+#[test]
+fn a_copy_must_fit() {
+    let spans = || vec![b" 1904".to_vec(), b"42".to_vec()];
+    let copy = |spans| Constraint::Copy { spans, written: Vec::new() };
+    assert_eq!(copy(spans()).within(5), Some(copy(spans())));
+    assert_eq!(copy(spans()).within(4), Some(copy(vec![b"42".to_vec()])));
+    assert_eq!(copy(spans()).within(1), None);
+    assert_eq!(
+        (Constraint::Ban(7).within(1), Constraint::Ban(7).within(0)),
+        (Some(Constraint::Ban(7)), None)
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 

@@ -52,7 +52,7 @@ pub enum Outcome {
     NothingToCopy,
     /// It is sent already.
     BeyondRing,
-    /// It was decoded again as often as allowed.
+    /// It was decoded again as often as allowed, or the answer may not become long enough for what would be copied.
     Left,
 }
 
@@ -96,9 +96,13 @@ pub struct Redo {
 pub struct Checker {
     validation: Arc<Validation>,
     source: Source,
+    /// Most tokens the answer may have.
+    tokens_limit: usize,
     text: String,
     /// Where each token's text ends.
     ends: Vec<usize>,
+    /// Whether the tokens up to each have other bytes than text: see [`Checker::cut`].
+    cut: Vec<bool>,
     ids: Vec<u32>,
     /// Scores of the first tokens; the last one's comes with the state after it.
     scores: Vec<f32>,
@@ -125,8 +129,10 @@ impl Checker {
             rule_spans: vec![None; validation.rules.len()],
             validation,
             source: Source::new(source),
+            tokens_limit: usize::MAX,
             text: String::new(),
             ends: Vec::new(),
+            cut: Vec::new(),
             ids: Vec::new(),
             scores: Vec::new(),
             features: FeatureReader::default(),
@@ -137,6 +143,13 @@ impl Checker {
             redos: 0,
             notes: Vec::new(),
         }
+    }
+
+    /// An answer of at most so many tokens: no copy is begun that may not fit.
+    #[must_use]
+    pub fn within(mut self, tokens: usize) -> Self {
+        self.tokens_limit = tokens;
+        self
     }
 
     /// Whether states and row facts are wanted.
@@ -165,11 +178,28 @@ impl Checker {
         }
         self.text.push_str(text);
         self.ends.push(self.text.len());
+        self.cut.push(false);
         self.ids.push(token);
     }
 
+    /// The last token read has bytes that are not text yet, or never will be: half a character, the beginning of a
+    /// stop sequence, or one and what stands behind it. A copy cannot begin behind such a token.
+    pub fn cut(&mut self) {
+        if let Some(cut) = self.cut.last_mut() {
+            *cut = true;
+        }
+    }
+
+    /// No token follows, and this text was held back until now.
+    pub fn finish(&mut self, rest: &str) {
+        if let Some(end) = self.ends.last_mut() {
+            self.text.push_str(rest);
+            *end = self.text.len();
+        }
+    }
+
     /// Whether the answer should be decoded again. `oldest` is the first token that can still change, `finished`
-    /// when no token follows. O(new text).
+    /// when the answer would end here. O(new text).
     pub fn judge(&mut self, finished: bool, oldest: usize) -> Option<Redo> {
         self.judge_rules(finished, oldest)
             .or_else(|| self.judge_atoms(finished, oldest))
@@ -179,12 +209,14 @@ impl Checker {
     /// Forgets all tokens from `start` on.
     pub fn rewind(&mut self, start: usize) {
         self.ends.truncate(start);
+        self.cut.truncate(start);
         self.ids.truncate(start);
         self.scores.truncate(start);
         self.text.truncate(self.ends.last().copied().unwrap_or(0));
         self.unscored = None;
         self.features.rewind(start, &self.text);
-        self.judged = self.judged.min(self.text.len());
+        // What comes may grow together with a number that was judged already.
+        self.judged = self.judged.min(self.text.trim_end_matches(|last: char| !last.is_whitespace()).len());
         self.repeated = self.repeated.min(start);
         for (from, begin) in &mut self.rules {
             if *from >= self.text.len() {
@@ -290,6 +322,13 @@ impl Checker {
         self.ends.partition_point(|&end| end <= at)
     }
 
+    /// The token from which byte `at` is written anew: the one it belongs to or, at the end of the text, the one that
+    /// would come next; and as far before it as bytes and text are not the same.
+    fn copy_at(&self, at: usize) -> usize {
+        let token = self.token_at(at);
+        self.cut[..token].iter().rposition(|&is_cut| !is_cut).map_or(0, |whole| whole + 1)
+    }
+
     /// Something at byte `at` is likely wrong: notes it, and says how to decode again if that is possible.
     fn mark(
         &mut self,
@@ -300,13 +339,13 @@ impl Checker {
         banned: Option<(usize, u32)>,
         oldest: usize,
     ) -> Option<Redo> {
-        let start = banned.map_or_else(|| self.token_at(at), |(start, _)| start).min(self.ids.len());
+        let start = banned.map_or_else(|| self.copy_at(at), |(start, _)| start);
         let begin = start.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let before = &self.text[begin.min(at)..at];
+        let before = &self.text[begin..at];
         let constraint = match banned {
             Some((_, token)) => Some(Constraint::Ban(token)),
-            // Where a character is split between tokens, their bytes are not those of the text.
-            None if !before.is_ascii() => None,
+            // Bytes that are no characters are not those of the text.
+            None if before.contains(char::REPLACEMENT_CHARACTER) => None,
             None => {
                 let others = spans.iter().filter(|span| **span != marked);
                 let spans: Vec<Vec<u8>> =
@@ -314,12 +353,15 @@ impl Checker {
                 (!spans.is_empty()).then_some(Constraint::Copy { spans, written: Vec::new() })
             }
         };
+        let has_any = constraint.is_some();
+        let constraint =
+            constraint.and_then(|constraint| constraint.within(self.tokens_limit.saturating_sub(start)));
         let rounds = self.rounds.get(&start).copied().unwrap_or(0);
-        let outcome = if start >= self.ids.len() || constraint.is_none() {
+        let outcome = if !has_any {
             Outcome::NothingToCopy
         } else if start < oldest {
             Outcome::BeyondRing
-        } else if rounds >= ROUNDS_LIMIT || self.redos >= REDOS_LIMIT {
+        } else if constraint.is_none() || rounds >= ROUNDS_LIMIT || self.redos >= REDOS_LIMIT {
             Outcome::Left
         } else {
             Outcome::Redone
@@ -332,8 +374,11 @@ impl Checker {
     }
 
     fn note(&mut self, index: usize, by: &str, text: String, outcome: Outcome) {
-        if self.notes.len() < NOTES_LIMIT {
-            self.notes.push(Note { index, by: by.to_owned(), text, outcome });
+        let note = Note { index, by: by.to_owned(), text, outcome };
+        // What is judged again says nothing new.
+        let is_known = outcome != Outcome::Redone && self.notes.contains(&note);
+        if !is_known && self.notes.len() < NOTES_LIMIT {
+            self.notes.push(note);
         }
     }
 }

@@ -17,6 +17,17 @@ pub enum Constraint {
 }
 
 impl Constraint {
+    /// What of it fits in so many tokens for certain, each of which spells at least one byte; `None` if nothing does.
+    pub fn within(self, tokens: usize) -> Option<Self> {
+        match self {
+            Self::Copy { mut spans, written } => {
+                spans.retain(|span| span.len() <= tokens);
+                (!spans.is_empty()).then_some(Self::Copy { spans, written })
+            }
+            Self::Ban(_) => (tokens > 0).then_some(self),
+        }
+    }
+
     /// The likeliest token that is allowed, the lower id among equals; `None` when none is. O(vocabulary + spans), and
     /// O(spans) for each token that begins like one of them.
     pub fn choose(&self, logits: &[f32], vocabulary: &dyn Vocabulary) -> Option<u32> {

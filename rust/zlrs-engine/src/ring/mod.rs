@@ -31,7 +31,7 @@ pub enum TokenEvents {
     /// None.
     #[default]
     Off,
-    /// Every token when it is certain.
+    /// Every token when it is verified.
     Verified,
     /// Guesses too, before the step that verifies them, and what becomes of them.
     Provisional,

@@ -17,10 +17,12 @@ pub enum TokenEvent {
         index: usize,
         /// Whole characters.
         text: String,
-        /// Whether it may still change. The first certain token makes all before it certain.
+        /// Whether it may still change. The first certain token makes all before it certain. In an answer that is
+        /// followed by a [`Checker`](super::Checker) all tokens may; what [`Event::Delta`](crate::Event::Delta)
+        /// brings is certain.
         provisional: bool,
     },
-    /// The text of a token that was shown is another; an empty one takes back a guess behind a wrong one.
+    /// The text of a token that was shown is another; an empty one takes it back.
     Correction {
         /// Its place in the answer.
         index: usize,
@@ -70,11 +72,12 @@ impl Shown {
         }
     }
 
-    /// The next token is certain. What was shown of others behind it stays if it was guessed.
-    pub fn accept(&mut self, token: u32, text: &str, mut tell: impl FnMut(TokenEvent)) {
+    /// The next token is verified, and certain unless it may be taken back by [`Shown::reopen`] (`provisional`). What
+    /// was shown of others behind it stays if it was guessed.
+    pub fn accept(&mut self, token: u32, text: &str, provisional: bool, mut tell: impl FnMut(TokenEvent)) {
         let index = self.index;
         match self.open.pop_front() {
-            None => tell(TokenEvent::Token { index, text: text.to_owned(), provisional: false }),
+            None => tell(TokenEvent::Token { index, text: text.to_owned(), provisional }),
             Some((guess, shown)) => {
                 correct(index, shown, text.to_owned(), &mut tell);
                 if guess != token {
@@ -88,7 +91,7 @@ impl Shown {
         self.index += 1;
     }
 
-    /// The certain tokens from `index` on, with their texts, may change after all.
+    /// The verified tokens from `index` on, with their texts, are decoded again.
     pub fn reopen(&mut self, index: usize, tokens: Vec<(u32, String)>) {
         self.index = index;
         // Guesses behind them are still there.

@@ -112,7 +112,8 @@ impl Running {
         };
         if self.token_events != TokenEvents::Off {
             let text = &self.unsent_text[before..];
-            self.shown.accept(token, text, |event| self.ring.push(Event::Token(event)));
+            let provisional = self.checked.is_some();
+            self.shown.accept(token, text, provisional, |event| self.ring.push(Event::Token(event)));
         }
         if let (Some(checked), Some(text_before)) = (&mut self.checked, text_before) {
             let text = self.unsent_text.split_off(before);
@@ -121,6 +122,12 @@ impl Running {
                 self.unsent_ids.push(id);
                 self.unsent_text.push_str(text);
             });
+            if stop.is_some() || self.text.is_holding() {
+                checked.cut();
+            }
+        }
+        if self.goes_back(stop.is_some() || self.output_tokens >= self.budget.tokens) {
+            return false;
         }
         if stop.is_some() {
             self.release_all();
@@ -128,8 +135,6 @@ impl Running {
                 self.shown.end("", |event| self.ring.push(Event::Token(event)));
             }
             self.end(FinishReason::StopSequence, stop, now);
-        } else if self.goes_back(self.output_tokens >= self.budget.tokens) {
-            return false;
         } else if self.output_tokens >= self.budget.tokens {
             let reason = if self.budget.clipped { FinishReason::Context } else { FinishReason::MaxTokens };
             self.finish(reason, now);
@@ -137,13 +142,17 @@ impl Running {
         self.ended.is_none()
     }
 
-    /// Goes back to where the answer is likely wrong, if it is; `finished` when no token follows.
+    /// Goes back to where the answer is likely wrong, if it is; `finished` when it would end here.
     fn goes_back(&mut self, finished: bool) -> bool {
         let Some(checked) = &mut self.checked else { return false };
-        let Some(back) = checked.judge(finished, self.output_tokens) else { return false };
-        let Return { start, taken, before: text } = back;
+        let Some(back) = checked.judge(finished.then_some(&self.text), self.output_tokens) else {
+            return false;
+        };
+        let Return { start, taken, before } = back;
         self.failure = None;
-        self.text = text;
+        if let Some(before) = before {
+            self.text = before;
+        }
         self.shown.reopen(start, taken);
         self.output_tokens = start;
         self.sequence.rewind(self.input_tokens + start);

@@ -23,8 +23,8 @@ pub(super) struct Return {
     pub start: usize,
     /// The tokens from there on, with their texts.
     pub taken: Vec<(u32, String)>,
-    /// The stream of text before them.
-    pub before: TextStream,
+    /// The stream of text before them; `None` where nothing is taken and the answer only goes on.
+    pub before: Option<TextStream>,
 }
 
 /// What a checked answer has beside any other.
@@ -104,6 +104,11 @@ impl Checked {
         }
     }
 
+    /// The last token has bytes that are not text yet, or never will be.
+    pub fn cut(&mut self) {
+        self.checker.cut();
+    }
+
     /// Nothing changes any more.
     pub fn release_all(&mut self, mut release: impl FnMut(u32, &str)) {
         for held in self.held.drain(..) {
@@ -111,16 +116,21 @@ impl Checked {
         }
     }
 
-    /// Where to go back to, if the answer is to be decoded again. `tokens` is how many it has.
-    pub fn judge(&mut self, finished: bool, tokens: usize) -> Option<Return> {
-        // A bound answer is judged when it is free again.
-        if self.constraint.is_some() && !finished {
+    /// Where to go back to, if the answer is to be decoded again. `tokens` is how many it has; `ended` is its stream of
+    /// text where it would end here.
+    pub fn judge(&mut self, ended: Option<&TextStream>, tokens: usize) -> Option<Return> {
+        if let Some(text) = ended {
+            let mut rest = String::new();
+            text.clone().finish(&mut rest);
+            self.checker.finish(&rest);
+        } else if self.constraint.is_some() {
+            // A bound answer is judged when it is free again.
             return None;
         }
         let oldest = tokens - self.held.len();
-        let redo = self.checker.judge(finished, oldest)?;
+        let redo = self.checker.judge(ended.is_some(), oldest)?;
         let taken: Vec<Held> = self.held.drain(redo.start.checked_sub(oldest)?..).collect();
-        let before = taken.first()?.before.clone();
+        let before = taken.first().map(|first| first.before.clone());
         self.checker.rewind(redo.start);
         self.constraint = Some(redo.constraint);
         let taken = taken.into_iter().map(|held| (held.token, held.text)).collect();

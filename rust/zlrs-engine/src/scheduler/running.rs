@@ -97,7 +97,7 @@ impl Running {
                 .flat_map(|&id| vocabulary.token_bytes(id).iter().copied())
                 .collect();
             let source = String::from_utf8_lossy(&text).into_owned();
-            Box::new(Checked::new(Checker::new(validation, source)))
+            Box::new(Checked::new(Checker::new(validation, source).within(budget.tokens)))
         });
         Ok(Self {
             ring,

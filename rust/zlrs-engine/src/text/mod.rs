@@ -26,11 +26,20 @@ impl TextStream {
     }
 
     /// Reads the bytes of one token and appends to `out` the text that is certain. Returns the index of the
-    /// stop sequence that was completed, if one was.
+    /// stop sequence that was completed, if one was; what stands behind it is dropped.
     pub fn push(&mut self, bytes: &[u8], out: &mut String) -> Option<usize> {
         self.decoded.clear();
         self.utf8.push(bytes, &mut self.decoded);
-        self.stops.push(&self.decoded, out)
+        let stopped = self.stops.push(&self.decoded, out);
+        if stopped.is_some() {
+            self.utf8 = Utf8Stream::default();
+        }
+        stopped
+    }
+
+    /// Whether half a character or the beginning of a stop sequence is held back.
+    pub fn is_holding(&self) -> bool {
+        self.utf8.is_holding() || self.stops.is_holding()
     }
 
     /// The generation has ended otherwise: appends all text still held back. The last replacement character

@@ -131,6 +131,11 @@ impl StopMatcher {
         None
     }
 
+    /// Whether the text ends like a stop sequence begins.
+    pub fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// The sequence has ended without a match: releases what was held back.
     pub fn finish(&mut self, out: &mut String) {
         out.push_str(&self.held);

@@ -112,10 +112,18 @@ fn held_text_is_released_when_the_match_fails_or_the_text_ends() {
     let mut out = String::new();
     assert_eq!(stream.push(b"ABC DEF", &mut out), None);
     assert_eq!(out, "ABC ");
+    assert!(stream.is_holding());
     assert_eq!(stream.push(b"X DE", &mut out), None);
     assert_eq!(out, "ABC DEFX ");
     assert_eq!(stream.finish(&mut out), None);
     assert_eq!(out, "ABC DEFX DE");
+    assert!(!stream.is_holding());
+    let mut stream = TextStream::new(&stops).unwrap();
+    // Half a character; then one behind a stop sequence, which is dropped.
+    assert_eq!(stream.push(b"\xC3", &mut out), None);
+    assert!(stream.is_holding());
+    assert_eq!(stream.push(b"\xA9DEFGHIJ\xC3", &mut out), Some(0));
+    assert!(!stream.is_holding());
 }
 
 #[test]

@@ -35,6 +35,11 @@ impl Utf8Stream {
         self.pending.drain(..done);
     }
 
+    /// Whether the input ends inside a character.
+    pub fn is_holding(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// The sequence has ended: an unfinished character becomes U+FFFD.
     pub fn finish(&mut self, text: &mut String) {
         if !self.pending.is_empty() {
