@@ -66,6 +66,17 @@ fn one_digit_one_date_one_unit_one_version_do_not_share_an_answer() {
 }
 
 #[test]
+fn values_that_are_written_alike_do_not_share_an_answer() {
+    never_meet("中午12点可以送货吗？", "凌晨12点可以送货吗？");
+    never_meet("晚上12点可以送货吗？", "下午12点可以送货吗？");
+    never_meet("If a 20% tax rises by 5%?", "If a 20% tax rises by 5 percentage points?");
+    never_meet("Which city has the postcode 01067?", "Which city has the postcode 1067?");
+    never_meet("一亿三千万元够吗？", "十三万亿元够吗？");
+    never_meet("Is the $20 day pass valid?", "Is the $20 week pass valid?");
+    never_meet("Is 5g safe?", "Is 5 grams safe?");
+}
+
+#[test]
 fn three_questions_have_three_answers() {
     let graph = graph();
     let texts = ["Hello", "1+1?", "Which colour has the sky?"];

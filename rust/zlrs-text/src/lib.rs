@@ -53,7 +53,7 @@ pub use crate::script::{Language, language};
 pub use crate::units::Unit;
 
 /// The version of the rules. It is part of every node's key; any change of any rule changes it.
-pub const CANON_VERSION: u32 = 2;
+pub const CANON_VERSION: u32 = 3;
 
 /// A set of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -54,7 +54,8 @@ macro_rules! units {
     };
 }
 
-/// Temperatures have a zero of their own: each scale is a dimension. So are months, which have no fixed length.
+/// Temperatures have a zero of their own: each scale is a dimension. So are months, which have no fixed length, and
+/// percentage points, which are no percentage. KB is 1000 bytes here and 1024 elsewhere: a symbol of its own.
 static UNITS: &[Unit] = units![
     "m" "length" "1" ["m", "meter", "meters", "metre", "metres", "米"];
     "km" "length" "1000" ["km", "kilometer", "kilometers", "kilometre", "kilometres", "公里", "千米"];
@@ -93,7 +94,8 @@ static UNITS: &[Unit] = units![
     "month" "months" "1" ["month", "months", "个月"];
     "year" "months" "12" ["yr", "yrs", "year", "years", "年"];
     "B" "data" "1" ["B", "byte", "bytes", "字节"];
-    "kB" "data" "1000" ["kB", "KB", "kilobyte", "kilobytes"];
+    "kB" "data" "1000" ["kB", "kilobyte", "kilobytes"];
+    "KB" "data" "1000" ["KB"];
     "MB" "data" "1000000" ["MB", "megabyte", "megabytes"];
     "GB" "data" "1000000000" ["GB", "gigabyte", "gigabytes"];
     "TB" "data" "1000000000000" ["TB", "terabyte", "terabytes"];
@@ -125,6 +127,8 @@ static UNITS: &[Unit] = units![
     "kHz" "frequency" "1000" ["kHz", "千赫"];
     "MHz" "frequency" "1000000" ["MHz", "兆赫"];
     "GHz" "frequency" "1000000000" ["GHz", "吉赫"];
+    "pp" "percentage points" "1" ["percentage point", "percentage points", "个百分点", "百分点"];
+    "bp" "percentage points" "0.01" ["basis point", "basis points", "个基点", "基点"];
     "px" "pixels" "1" ["px", "pixel", "pixels", "像素"];
     "kcal" "heat" "1" ["kcal", "千卡", "大卡"];
 ];

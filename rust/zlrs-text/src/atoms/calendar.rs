@@ -31,13 +31,14 @@ pub enum Date {
 /// A time of day as precisely as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Time {
-    /// 0 to 23; 1 to 12 where the half of the day was not written.
+    /// 0 to 24, where 24 is the end of the day; 1 to 12 where the half of the day was not written.
     pub hour: u8,
     /// 0 to 59.
     pub minute: u8,
     /// 0 to 59, where written.
     pub second: Option<u8>,
-    /// Whether the half of the day is known: `3:00` may be night or afternoon.
+    /// Whether the half of the day is known: `3:00` may be night or afternoon, and midnight (0) the start of a day or
+    /// its end.
     pub is_certain: bool,
 }
 
@@ -45,7 +46,7 @@ impl fmt::Display for Date {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Date::Day { year, month, day } => {
-                write!(out, "{}-{month}-{}", year.unwrap_or(0), day.unwrap_or(0))
+                write!(out, "{}-{month}-{}", year.map_or(-1, i32::from), day.unwrap_or(0))
             }
             Date::Ambiguous(one, two, year) => write!(out, "{one}/{two}/{}", year.unwrap_or(0)),
             Date::Weekday(day, shift) => write!(out, "weekday {day} {shift}"),
@@ -86,12 +87,12 @@ static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let relative = RELATIVE.iter().map(|(word, _)| *word).collect::<Vec<_>>();
     compiled(&format!(
         r"(?xi)
-        (?-u:\b)(?P<y1>\d{{4}})[-/.](?P<m1>\d{{1,2}})[-/.](?P<d1>\d{{1,2}})(?-u:\b)
-        |(?:(?P<y2>\d{{4}})\s?年\s?)?(?P<m2>\d{{1,2}}|[一二三四五六七八九十]{{1,2}})\s?月\s?(?:(?P<d2>\d{{1,2}}|[一二三四五六七八九十]{{1,3}})\s?[日号])?
-        |(?-u:\b)(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m3>{MONTHS})(?-u:\b)\.?(?:,?\s+(?P<y3>\d{{4}})(?-u:\b))?
-        |(?-u:\b)(?P<m4>{MONTHS})(?-u:\b)\.?\s+(?P<d4>\d{{1,2}})(?:st|nd|rd|th)?(?-u:\b)(?:,?\s+(?P<y4>\d{{4}})(?-u:\b))?
-        |(?-u:\b)(?P<m5>{MONTHS})(?-u:\b)\.?,?\s+(?P<y5>\d{{4}})(?-u:\b)
-        |(?-u:\b)(?P<a>\d{{1,2}})/(?P<b>\d{{1,2}})/(?P<y6>\d{{4}})(?-u:\b)
+        (?-u:\b)(?P<y1>[0-9]{{4}})[-/.](?P<m1>[0-9]{{1,2}})[-/.](?P<d1>[0-9]{{1,2}})(?-u:\b)
+        |(?:(?P<y2>[0-9]{{4}})\s?年\s?)?(?P<m2>[0-9]{{1,2}}|[一二三四五六七八九十]{{1,2}})\s?月\s?(?:(?P<d2>[0-9]{{1,2}}|[一二三四五六七八九十]{{1,3}})\s?[日号])?
+        |(?-u:\b)(?P<d3>[0-9]{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m3>{MONTHS})(?-u:\b)\.?(?:,?\s+(?P<y3>[0-9]{{4}})(?-u:\b))?
+        |(?-u:\b)(?P<m4>{MONTHS})(?-u:\b)\.?\s+(?P<d4>[0-9]{{1,2}})(?:st|nd|rd|th)?(?-u:\b)(?:,?\s+(?P<y4>[0-9]{{4}})(?-u:\b))?
+        |(?-u:\b)(?P<m5>{MONTHS})(?-u:\b)\.?,?\s+(?P<y5>[0-9]{{4}})(?-u:\b)
+        |(?-u:\b)(?P<a>[0-9]{{1,2}})/(?P<b>[0-9]{{1,2}})/(?P<y6>[0-9]{{4}})(?-u:\b)
         |(?P<shift>(?-u:\b)next\s|(?-u:\b)last\s)?(?-u:\b)(?P<week>mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)days?(?-u:\b)
         |(?P<zshift>下下|上上|下个?|上个?)?(?:星期|周|礼拜)(?P<zweek>[一二三四五六日天])
         |(?P<rel>{})",
@@ -103,9 +104,9 @@ static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     compiled(
         r"(?xi)
-        (?-u:\b)(?P<h1>\d{1,2})(?::(?P<n1>\d{2}))?(?::(?P<s1>\d{2}))?\s?(?P<half>a\.m\.|p\.m\.|am(?-u:\b)|pm(?-u:\b))
-        |(?-u:\b)(?P<h2>\d{1,2}):(?P<n2>\d{2})(?::(?P<s2>\d{2}))?(?-u:\b)
-        |(?P<zhalf>凌晨|早上|上午|中午|下午|傍晚|晚上)?\s?(?P<h3>\d{1,2}|[一二三四五六七八九十]{1,2})[点點](?:(?P<zh>半)|(?P<n3>\d{1,2})\s?分?)?(?:钟)?
+        (?-u:\b)(?P<h1>[0-9]{1,2})(?:[:.](?P<n1>[0-9]{2}))?(?::(?P<s1>[0-9]{2}))?\s?(?P<half>a\.m\.|p\.m\.|am(?-u:\b)|pm(?-u:\b))
+        |(?-u:\b)(?P<h2>[0-9]{1,2}):(?P<n2>[0-9]{2})(?::(?P<s2>[0-9]{2}))?(?-u:\b)
+        |(?P<zhalf>凌晨|清晨|早晨|早上|上午|中午|下午|傍晚|晚上|夜晚|夜里|半夜|深夜)?\s?(?P<h3>[0-9]{1,2}|[一二两三四五六七八九十]{1,3})[点點](?:(?P<zh>半)|(?P<n3>[0-9]{2})\s?分?|(?P<n4>[0-9])\s?分)?(?:钟)?
         |(?-u:\b)(?P<noon>noon|midnight)(?-u:\b)",
     )
 });
@@ -116,10 +117,32 @@ pub(crate) fn dates(text: &str) -> Vec<(std::ops::Range<usize>, Date)> {
     pattern
         .captures_iter(text)
         .filter_map(|found| {
-            let whole = found.get(0)?;
-            Some((trimmed(text, whole.range()), date(&found)?))
+            let mut range = trimmed(text, found.get(0)?.range());
+            if continues(text, range.start) {
+                return None;
+            }
+            if found.name("week").is_some() && text[range.clone()].ends_with(['s', 'S']) {
+                // "On Mondays" is not "on Monday": the letter stays in the text.
+                range.end -= 1;
+            }
+            Some((range, date(&found)?))
         })
         .collect()
+}
+
+/// Whether digits go on from a number before `start`: 123点 has no 23点 in it, nor has 10.05 am 05 am.
+fn continues(text: &str, start: usize) -> bool {
+    const HAN_DIGITS: &str = "零〇一二两三四五六七八九十百千";
+    let mut before = text[..start].chars().rev();
+    let is_digit = |character: char| character.is_ascii_digit();
+    let Some(first) = text[start..].chars().next() else { return false };
+    match before.next() {
+        Some('.' | ':' | ',') => is_digit(first) && before.next().is_some_and(is_digit),
+        Some(last) => {
+            is_digit(first) && is_digit(last) || HAN_DIGITS.contains(first) && HAN_DIGITS.contains(last)
+        }
+        None => false,
+    }
 }
 
 /// A month's full stop or a space at the end is not part of the date.
@@ -190,38 +213,71 @@ fn day(year: Option<u16>, month: u8, day: Option<u8>) -> Option<Date> {
 /// Times of day with their byte ranges.
 pub(crate) fn times(text: &str) -> Vec<(std::ops::Range<usize>, Time)> {
     let Some(pattern) = TIME.as_ref() else { return Vec::new() };
-    pattern.captures_iter(text).filter_map(|found| Some((found.get(0)?.range(), time(&found)?))).collect()
+    let found = pattern.captures_iter(text).filter_map(|found| Some((found.get(0)?.range(), time(&found)?)));
+    found.filter(|(range, _)| !continues(text, range.start)).collect()
 }
 
 fn time(found: &Captures<'_>) -> Option<Time> {
     let get = |name: &str| found.name(name).map(|part| part.as_str());
     if let Some(word) = get("noon") {
-        let hour = if word.eq_ignore_ascii_case("noon") { 12 } else { 0 };
-        return Some(Time { hour, minute: 0, second: None, is_certain: true });
+        let is_noon = word.eq_ignore_ascii_case("noon");
+        return Some(Time {
+            hour: if is_noon { 12 } else { 0 },
+            minute: 0,
+            second: None,
+            is_certain: is_noon,
+        });
     }
     let hour = get("h1").or(get("h2")).or(get("h3"))?;
     let hour = hour.parse::<u8>().ok().or_else(|| numerals::chinese(hour)?.try_into().ok())?;
-    let minute = match get("n1").or(get("n2")).or(get("n3")) {
+    let minute = match ["n1", "n2", "n3", "n4"].into_iter().find_map(get) {
         Some(digits) => digits.parse().ok()?,
         None if get("zh").is_some() => 30,
         None => 0,
     };
-    let second = get("s1").or(get("s2")).and_then(|digits| digits.parse().ok());
-    if hour > 24 || minute > 59 || second.is_some_and(|second: u8| second > 59) {
+    let second = match get("s1").or(get("s2")) {
+        Some(digits) => Some(digits.parse::<u8>().ok()?),
+        None => None,
+    };
+    if hour > 24 || minute > 59 || second.is_some_and(|second| second > 59) {
         return None;
     }
-    let afternoon = match (get("half"), get("zhalf")) {
-        (Some(half), _) => Some(half.starts_with(['p', 'P'])),
-        (None, Some("下午" | "傍晚" | "晚上")) => Some(true),
-        (None, Some("中午")) => Some(hour <= 3),
-        (None, Some(_)) => Some(false),
-        (None, None) => None,
-    };
-    let (hour, is_certain) = match afternoon {
-        Some(true) if hour < 12 => (hour + 12, true),
-        Some(false) if hour == 12 => (0, true),
-        Some(_) => (hour, true),
-        None => (hour, hour > 12 || hour == 0),
+    let (hour, is_certain) = match (get("half"), get("zhalf")) {
+        (Some(half), _) => english_hour(hour, half.starts_with(['p', 'P']), minute == 0)?,
+        (None, Some(half)) => (chinese_hour(half, hour)?, true),
+        (None, None) => (hour, hour > 12 || hour == 0),
     };
     Some(Time { hour, minute, second, is_certain })
+}
+
+/// The hour before "am" or "pm". "12 am" is midnight, and of which day is not said.
+fn english_hour(hour: u8, is_afternoon: bool, is_full: bool) -> Option<(u8, bool)> {
+    match (is_afternoon, hour) {
+        (false, 12) => Some((0, !is_full)),
+        (false, 0..=11) | (true, 12..=23) => Some((hour, true)),
+        (true, 1..=11) => Some((hour + 12, true)),
+        _ => None,
+    }
+}
+
+/// The hour behind a part of the day. None where they do not fit, or where the part of the day may be one or the other:
+/// 晚上1点 is one o'clock at night for some and nothing for others. Twelve in the evening is the end of the day: 今天晚上12点
+/// is a day later than 今天凌晨12点.
+fn chinese_hour(half: &str, hour: u8) -> Option<u8> {
+    match (half, hour) {
+        ("凌晨", 12) => Some(0),
+        ("凌晨", 0..=6)
+        | ("清晨" | "早晨" | "早上" | "上午", 1..=11)
+        | ("中午", 11..=15)
+        | ("下午", 12..=18)
+        | ("傍晚", 15..=20)
+        | ("晚上" | "夜晚", 17..=24)
+        | ("夜里" | "半夜" | "深夜", 1..=5 | 21..=24) => Some(hour),
+        ("中午", 1..=3) | ("下午", 1..=11) | ("傍晚", 3..=8) | ("晚上" | "夜晚", 5..=11) => {
+            Some(hour + 12)
+        }
+        ("夜里" | "半夜" | "深夜", 9..=11) => Some(hour + 12),
+        ("晚上" | "夜晚" | "夜里" | "半夜" | "深夜", 12) => Some(24),
+        _ => None,
+    }
 }

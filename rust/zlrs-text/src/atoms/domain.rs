@@ -74,25 +74,30 @@ impl DomainPattern {
 
 /// Words before an identifier, in English and in Chinese, and shapes that are one without a word.
 const KEYED: &[(&str, &str, &str, &str)] = &[
-    ("order", "order|purchase order|po", "订单", r"(?:ORD|SO|PO)-?\d[\d-]{2,24}"),
-    ("invoice", "invoice|inv|bill", "发票|账单", r"INV-?\d[\d-]{2,24}"),
-    ("ticket", "ticket|case|incident|support request", "工单|案件", r"(?:TCK|TKT|INC|CS)-?\d[\d-]{2,24}"),
+    ("order", "order|purchase order|po", "订单", r"(?:ORD|SO|PO)-?[0-9][0-9-]{2,24}"),
+    ("invoice", "invoice|inv|bill", "发票|账单", r"INV-?[0-9][0-9-]{2,24}"),
+    ("ticket", "ticket|case|incident|support request", "工单|案件", r"(?:TCK|TKT|INC|CS)-?[0-9][0-9-]{2,24}"),
     (
         "tracking",
         "tracking|shipment|parcel|package|waybill|consignment",
         "运单|快递单|物流单|快递|物流",
         "1Z[0-9A-Z]{16}",
     ),
-    ("customer", "customer|account|member|membership|client", "客户|会员|账号|账户", r"CUST-?\d[\d-]{2,24}"),
-    ("booking", "booking|reservation|confirmation|pnr", "预订|预约|确认", r"(?:BKG|RES)-?\d[\d-]{2,24}"),
+    (
+        "customer",
+        "customer|account|member|membership|client",
+        "客户|会员|账号|账户",
+        r"CUST-?[0-9][0-9-]{2,24}",
+    ),
+    ("booking", "booking|reservation|confirmation|pnr", "预订|预约|确认", r"(?:BKG|RES)-?[0-9][0-9-]{2,24}"),
     (
         "transaction",
         "transaction|payment|transfer|txn|refund",
         "交易|流水|支付|退款",
-        r"(?:TXN|PAY)-?\d[\d-]{2,24}",
+        r"(?:TXN|PAY)-?[0-9][0-9-]{2,24}",
     ),
     ("product", "sku|product|item|part|model|serial", "商品|产品|型号|序列", r"SKU-?[A-Z0-9][A-Z0-9-]{2,24}"),
-    ("flight", "flight|train", "航班|车次", r"(?:CA|MU|CZ|HU|BA|LH|AF|UA|AA|DL|EK|QR|SQ)\s?\d{3,4}"),
+    ("flight", "flight|train", "航班|车次", r"(?:CA|MU|CZ|HU|BA|LH|AF|UA|AA|DL|EK|QR|SQ)\s?[0-9]{3,4}"),
 ];
 
 static BUILT_IN: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
@@ -109,7 +114,7 @@ static BUILT_IN: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
 
 static VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     compiled(
-        r"(?i)(?-u:\b)(?:version|ver\.?|v)\s?(?P<a>\d+(?:\.\d+)*(?:-[a-z0-9.]+)?)(?-u:\b)|(?P<b>(?-u:\b)\d+(?:\.\d+){2,}(?:-[a-z0-9.]+)?(?-u:\b))",
+        r"(?i)(?-u:\b)(?:version|ver\.?|v)\s?(?P<a>[0-9]+(?:\.[0-9]+)*(?:-[a-z0-9.]+)?)(?-u:\b)|(?P<b>(?-u:\b)[0-9]+(?:\.[0-9]+){2,}(?:-[a-z0-9.]+)?(?-u:\b))",
     )
 });
 static UUID: LazyLock<Option<Regex>> =
@@ -119,7 +124,7 @@ static EMAIL: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 static PHONE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     compiled(
-        r"\+\d[\d ().-]{6,18}\d|\(\d{2,4}\)\s?\d[\d -]{5,12}\d|(?-u:\b)0\d{2,3}-\d{7,8}(?-u:\b)|(?-u:\b)\d{3}[-.]\d{3}[-.]\d{4}(?-u:\b)|(?-u:\b)1[3-9]\d{9}(?-u:\b)|(?-u:\b)1[3-9]\d[ -]\d{4}[ -]\d{4}(?-u:\b)",
+        r"\+[0-9][0-9 ().-]{6,18}[0-9]|\([0-9]{2,4}\)\s?[0-9][0-9 -]{5,12}[0-9]|(?-u:\b)0[0-9]{2,3}-[0-9]{7,8}(?-u:\b)|(?-u:\b)[0-9]{3}[-.][0-9]{3}[-.][0-9]{4}(?-u:\b)|(?-u:\b)1[3-9][0-9]{9}(?-u:\b)|(?-u:\b)1[3-9][0-9][ -][0-9]{4}[ -][0-9]{4}(?-u:\b)",
     )
 });
 
@@ -157,10 +162,14 @@ pub(crate) fn built_in(text: &str) -> Vec<(Range<usize>, String, String)> {
             .chars()
             .filter(|character| character.is_ascii_digit() || *character == '+')
             .collect();
+        // +1.5000000 is a number, and +1000 - 2000 are two.
+        let separators = found.as_str().bytes().filter(|byte| !byte.is_ascii_digit() && *byte != b'+');
+        let is_sum =
+            found.as_str().contains(" - ") || found.as_str().contains('.') && separators.count() == 1;
         let is_whole = !text[..found.start()]
             .ends_with(|last: char| last.is_ascii_alphanumeric() || last == '-')
             && !text[found.end()..].starts_with(|next: char| next.is_ascii_alphanumeric());
-        if (8..=16).contains(&digits.len()) && is_whole {
+        if (8..=16).contains(&digits.len()) && is_whole && !is_sum {
             out.push((found.range(), "phone".to_owned(), digits));
         }
     }

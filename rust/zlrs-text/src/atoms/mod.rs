@@ -3,8 +3,12 @@
 //! An [`Extractor`] finds values and gives each one a canonical form: numbers with units, money, percentages, dates,
 //! times, identifiers, quotations, code, addresses, words that turn an answer round, and names. Where two readings
 //! overlap, the more specific one wins. All patterns run in linear time.
+//!
+//! A wrong value is worse than none: a spelling that may mean two things (晚上1点, 一亿三千) is none, and one that mostly
+//! means one (5g, 4K, 元) has a key of its own.
 
 mod calendar;
+mod currency;
 mod domain;
 mod numbers;
 mod numerals;
@@ -121,17 +125,15 @@ impl Extractor {
             taken.add(found.start()..found.start() + url.len(), Value::Url(url.to_owned()));
         }
         taken.add_all(domain::configured(text, &self.patterns).into_iter().map(id));
-        let has_numbers =
-            text.chars().any(|character| character.is_ascii_digit() || crate::script::is_han(character));
+        let dates = calendar::dates(text);
         if !self.built_in.is_empty() {
             // A date has the shape of some identifiers and is none.
-            let dates: Vec<_> = if has_numbers { calendar::dates(text) } else { Vec::new() };
             let is_date = |range: &Range<usize>| dates.iter().any(|(date, _)| date == range);
             let ids = domain::built_in(text).into_iter();
             let ids = ids.filter(|(_, name, _)| self.built_in.contains(&name.as_str()));
             taken.add_all(ids.filter(|(range, ..)| !is_date(range)).map(id));
         }
-        taken.add_all(calendar::dates(text).into_iter().map(|(range, date)| (range, Value::Date(date))));
+        taken.add_all(dates.into_iter().map(|(range, date)| (range, Value::Date(date))));
         taken.add_all(calendar::times(text).into_iter().map(|(range, time)| (range, Value::Time(time))));
         taken.add_all(numbers::find(text));
         taken.sorted()

@@ -86,19 +86,36 @@ pub struct Quantity {
     pub superscript: String,
     /// Digits written behind the decimal point: version 3.10 is not version 3.1.
     pub places: usize,
+    /// Zeros written before the digits of a bare number: postcode 01067 is not 1067. 0 for `0` and `0.5`, and where a
+    /// zero means nothing: with a unit, in a date.
+    pub zeros: usize,
+    /// Whether the number is a version by the name before it, so that its last zero counts: Python 3.10 is not 3.1.
+    pub is_version: bool,
+    /// The spelling of a scale, a unit or a currency that may mean something else: 4K, 5g, 元. Kept for asks only.
+    pub spelling: &'static str,
 }
 
 impl Quantity {
     /// A plain number.
     #[must_use]
     pub fn plain(amount: Decimal) -> Quantity {
-        Quantity { amount, unit: None, superscript: String::new(), places: 0 }
+        Quantity {
+            amount,
+            unit: None,
+            superscript: String::new(),
+            places: 0,
+            zeros: 0,
+            is_version: false,
+            spelling: "",
+        }
     }
 }
 
 impl PartialEq for Quantity {
     fn eq(&self, other: &Quantity) -> bool {
         self.superscript == other.superscript
+            && self.zeros == other.zeros
+            && (self.places == other.places || !(self.is_version || other.is_version))
             && match (self.unit, other.unit) {
                 (Some(one), Some(two)) => {
                     one.dimension == two.dimension && one.to_base(&self.amount) == two.to_base(&other.amount)
@@ -164,16 +181,18 @@ impl Value {
 
 fn written(quantity: &Quantity) -> String {
     let unit = quantity.unit.map_or("", |unit| unit.symbol);
-    format!("{}/{}{} {unit}", quantity.amount, quantity.places, quantity.superscript)
+    let zeros = "0".repeat(quantity.zeros);
+    let Quantity { amount, places, superscript, spelling, .. } = quantity;
+    format!("{zeros}{amount}/{places}{superscript} {unit}{spelling}")
 }
 
 fn base(quantity: &Quantity) -> String {
-    match quantity.unit {
-        Some(unit) => {
-            format!("{}{} {}", unit.to_base(&quantity.amount), quantity.superscript, unit.dimension)
-        }
-        None => format!("{}{}", quantity.amount, quantity.superscript),
+    let Quantity { amount, superscript, places, zeros, .. } = quantity;
+    if let Some(unit) = quantity.unit {
+        return format!("{}{superscript} {}", unit.to_base(amount), unit.dimension);
     }
+    let version = if quantity.is_version { format!("/{places}") } else { String::new() };
+    format!("{}{amount}{version}{superscript}", "0".repeat(*zeros))
 }
 
 impl WordClass {

@@ -35,7 +35,7 @@ use crate::c1;
 use crate::script::{Language, is_han, language};
 
 /// The version of the comparator and of its tables. Evidence gathered under another version does not count.
-pub const COMPARATOR_VERSION: u32 = 1;
+pub const COMPARATOR_VERSION: u32 = 2;
 
 /// Whether two answers say the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,6 +4,7 @@
 //! for one, [`right_answers`] pairs that say the same. The generators are deterministic; every pair is there once.
 //! They are no sample of real traffic: they show what a rule does to a *kind* of difference.
 
+mod alike;
 mod answers_chinese;
 mod answers_english;
 mod asks_chinese;
@@ -36,6 +37,7 @@ pub fn asks() -> Vec<Pair> {
     let mut pairs = Pairs::default();
     asks_english::generate(&mut pairs);
     asks_chinese::generate(&mut pairs);
+    alike::asks(&mut pairs);
     pairs.list
 }
 
@@ -45,6 +47,7 @@ pub fn wrong_answers() -> Vec<Pair> {
     let mut pairs = Pairs::default();
     answers_english::generate(&mut pairs);
     answers_chinese::generate(&mut pairs);
+    alike::answers(&mut pairs);
     pairs.list
 }
 

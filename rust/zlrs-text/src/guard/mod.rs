@@ -17,7 +17,7 @@ pub use self::reason::{Reason, Refusal};
 use self::side::Side;
 
 /// The version of the guards and of their tables. Evidence gathered under another version does not count.
-pub const GUARD_VERSION: u32 = 1;
+pub const GUARD_VERSION: u32 = 2;
 
 /// What forbids `one` and `two` to share an answer, or `None`. Symmetric but for the sides of the refusal. Time is
 /// linear in the lengths, but for the words that the two do not share.
@@ -87,7 +87,9 @@ fn values(one: &Side, two: &Side) -> Option<Refusal> {
     let amounts = |side: &Side| -> Vec<String> {
         side.values("number")
             .filter_map(|value| match value {
-                Value::Number(quantity) => Some(format!("{}/{}", quantity.amount, quantity.places)),
+                Value::Number(quantity) => {
+                    Some(format!("{}{}/{}", "0".repeat(quantity.zeros), quantity.amount, quantity.places))
+                }
                 _ => None,
             })
             .collect()
