@@ -28,7 +28,7 @@ class ProvisionalReader:
         """The answer as far as it is shown."""
         return "".join(self.texts)
 
-    def token(self, index: int, text: str, *, provisional: bool) -> None:
+    def token(self, index: int, text: str, *, provisional: bool, reach: int = RING_DEPTH) -> None:
         """A `token` event."""
         assert index <= len(self.texts), f"a gap before {index}"
         if index == len(self.texts):
@@ -41,7 +41,7 @@ class ProvisionalReader:
             self.guesses += 1
             self.open.append(index)
             # One more may be there: what an update put right is certain, which only the next token tells.
-            assert len(set(self.open)) <= RING_DEPTH + 1
+            assert len(set(self.open)) <= reach + 1
         else:
             self.open = [other for other in self.open if other > index]
 
@@ -58,7 +58,7 @@ class ProvisionalReader:
         index = fields["index"]
         assert isinstance(index, int)
         if name == "token":
-            self.token(index, str(fields["text"]), provisional=bool(fields["provisional"]))
+            self.token(index, str(fields["text"]), provisional=bool(fields["provisional"]), reach=reach)
         else:
             assert name == "validation_update"
             self.update(index, str(fields["original_token"]), str(fields["corrected_token"]), reach=reach)

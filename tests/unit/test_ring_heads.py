@@ -9,10 +9,12 @@ from random import Random
 import pytest
 
 from support.head_files import head_file
+from support.provisional import ProvisionalReader
 from support.real_model import small_model
 from zlrs import Engine, _core
 from zlrs.cli.dispatch import main
 from zlrs.errors import InvalidRequestError
+from zlrs.results import Token
 from zlrs.ring import KINDS, corrupt, read_pairs
 
 ANSWER = (
@@ -161,6 +163,34 @@ def test_numbers_are_copied_from_the_prompt() -> None:
         for note in answer.notes:
             assert note.by == "numbers"
             assert note.text not in prompt.replace(".", " ").split()
+
+
+def test_what_a_rule_misses_before_a_stop_sequence_is_copied() -> None:
+    rule = ("icd", "A[a-z]+", r" \([A-Z]\d\d\)", 64)
+    validation = _core.Validation(reach_tokens=32, rules=[rule])
+    prompt = "Codes: Asthma (J45).\n" + "".join(f"Patient {number}: Asthma\n" for number in (1, 2, 3))
+    with Engine.load(small_model(), context_tokens=256, progress=False) as engine:
+        stream = engine.stream(
+            prompt + "Patient 4:", stop=["\n"], temperature=0.0,
+            validation=validation, stream_mode="provisional",
+        )  # fmt: skip
+        reader, text = ProvisionalReader(), ""
+        for piece in stream:
+            text += piece.text
+            for event in piece.events:
+                if isinstance(event, Token):
+                    # Until it is in the text it may be taken back.
+                    assert event.provisional
+                    reader.token(event.index, event.text, provisional=True, reach=32)
+                else:
+                    reader.update(event.index, event.original, event.corrected, reach=32)
+        answer = stream.completion
+        assert answer.text == text == reader.text == " Asthma (J45)"
+        assert [note.outcome for note in answer.notes] == ["redone"]
+        assert answer.usage.output_tokens == len(answer.token_ids)
+        # One token more cannot hold it.
+        cut = engine.generate(prompt + "Patient 4:", max_tokens=2, temperature=0.0, validation=validation)
+        assert [note.outcome for note in cut.notes] == ["left"]
 
 
 @pytest.mark.parametrize("report", ["no json", "", "[" * 3_000], ids=["text", "empty", "deep"])
