@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from report import Figure, versus
@@ -102,11 +103,7 @@ def measure(setting: Setting) -> list[Figure]:
     )
     return [
         Figure("together: mask, exit heads and neurons found", "min", minutes, note=made.about),
-        versus(
-            "together: decoding, mask, exits and neurons, batch 1", "tokens/s", aggressive,
-            "full model, exact", exact, target=">= 1.10 x",
-            note=f"{saved:.2%} of multiply-adds left out by mask and exits; {harm}",
-        ),
+        decoding(exact, aggressive, f"{saved:.2%} of multiply-adds left out by mask and exits; {harm}", upper),
         Figure(
             "together: other first choice than the full model, upper bound", "%", 100 * upper,
             target="<= 1 %", met=upper <= BOUND,
@@ -114,6 +111,15 @@ def measure(setting: Setting) -> list[Figure]:
             f" 95 %, Clopper-Pearson; {by_domain}",
         ),
     ]  # fmt: skip
+
+
+def decoding(exact: float, aggressive: float, note: str, upper: float) -> Figure:
+    """The speed; what keeps no bound of other first choices meets no target, however fast."""
+    figure = versus(
+        "together: decoding, mask, exits and neurons, batch 1", "tokens/s", aggressive, "full model, exact",
+        exact, target=">= 1.10 x", note=note,
+    )  # fmt: skip
+    return replace(figure, met=figure.met and upper <= BOUND)
 
 
 def make(setting: Setting) -> Made:
@@ -170,25 +176,32 @@ def split(texts: Sequence[DomainText]) -> tuple[list[DomainText], list[DomainTex
 
 
 def speed(full: Engine, lessened: Engine, turns: int) -> tuple[float, float, float]:
-    """Decoded tokens a second of the full and the lessened model, medians of turns; and what was left out."""
-    arms = ((full, "exact"), (lessened, "aggressive"))
-    rates: dict[str, list[float]] = {compute: [] for _, compute in arms}
+    """Decoded tokens a second, of the full and, by the median ratio of pairs, of the lessened model.
+
+    And the mean share of multiply-adds that the latter left out.
+    """
+    rates: list[tuple[float, float]] = []
     saved = []
     work = Work.of(lessened.info)
     for turn in range(turns + 1):
         # The first turn is one prompt, uncounted: pages become warm.
         for number, prompt in enumerate(PROMPTS if turn else PROMPTS[:1]):
+            arms = ((full, "exact"), (lessened, "aggressive"))
+            pair = {}
             for engine, compute in arms if (turn + number) % 2 else arms[::-1]:
                 answer = engine.generate(
                     [{"role": "user", "content": prompt}], max_tokens=DECODED_TOKENS, compute=compute
                 )
-                if turn and answer.usage.output_tokens > 1:
-                    rates[compute].append(
-                        (answer.usage.output_tokens - 1) / (answer.timings.decode_ms / 1000)
-                    )
-                    if engine is lessened:
-                        saved.append(work.saved_share(answer.usage))
-    return statistics.median(rates["exact"]), statistics.median(rates["aggressive"]), statistics.mean(saved)
+                decoded = answer.usage.output_tokens - 1
+                pair[compute] = 1000 * decoded / answer.timings.decode_ms if decoded > 0 else 0.0
+                if turn and engine is lessened:
+                    saved.append(work.saved_share(answer.usage))
+            if turn and all(pair.values()):
+                rates.append((pair["exact"], pair["aggressive"]))
+    # Of pairs, as the machine is not equally fast all the time.
+    ratio = statistics.median(aggressive / exact for exact, aggressive in rates)
+    exact = statistics.median(exact for exact, _ in rates)
+    return exact, exact * ratio, statistics.mean(saved)
 
 
 async def read_again(full: Engine, lessened: Engine, domains: Sequence[Domain]) -> list[Seen]:

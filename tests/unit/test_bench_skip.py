@@ -33,6 +33,14 @@ def test_a_gap_that_cannot_become_shorter_is_missed(
     assert (figure.ratio, figure.target, figure.met) == (ratio, "<= 0.99 x", met)
 
 
+@pytest.mark.parametrize(
+    ("aggressive", "upper", "met"), [(111.0, 0.009, True), (111.0, 0.011, False), (109.0, 0.009, False)]
+)
+def test_fast_answers_that_are_others_meet_no_target(aggressive: float, upper: float, met: bool) -> None:
+    figure = together.decoding(100.0, aggressive, "", upper)
+    assert (figure.ratio, figure.target, figure.met) == (aggressive / 100, ">= 1.10 x", met)
+
+
 def test_what_is_held_out_was_no_part_of_a_search() -> None:
     texts = [DomainText("one", "abcdefgh"), DomainText("two", "xyz")]
     first, rest = together.split(texts)
