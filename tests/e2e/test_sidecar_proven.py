@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from support.eventually import eventually
 from support.memory_graph import text_of
 from support.mock_upstream import Reply, chat_reply, messages_reply
 from support.running import chat, message
@@ -74,8 +75,7 @@ async def test_every_request_is_decided_once(start_sidecar, upstream, tmp_path) 
     for stored, order in ((1, 1), (2, 2), (3, 3), (3, 2)):
         await sidecar.ask(body=message(f"Where is order {order}?"))
         # A request that comes while an answer is being kept may be decided again, when it has been.
-        while opened[0].stats()["stored"] < stored:
-            await asyncio.sleep(0.01)
+        await eventually(lambda stored=stored: opened[0].stats()["stored"] >= stored)
     await sidecar.ask(body=message("Where is order 1?", temperature=1.0))
     counts = opened[0].stats()
     assert [counts[kind] for kind in ("misses", "hits", "skipped")] == [3, 1, 1]
