@@ -103,7 +103,7 @@ def measure(setting: Setting) -> list[Figure]:
     )
     return [
         Figure("together: mask, exit heads and neurons found", "min", minutes, note=made.about),
-        decoding(exact, aggressive, f"{saved:.2%} of multiply-adds left out by mask and exits; {harm}", upper),
+        decoding(exact, aggressive, f"{saved:.2%} of multiply-adds left out by mask, exits; {harm}", upper),
         Figure(
             "together: other first choice than the full model, upper bound", "%", 100 * upper,
             target="<= 1 %", met=upper <= BOUND,
