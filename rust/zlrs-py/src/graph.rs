@@ -158,18 +158,20 @@ impl PyGraph {
     #[pyo3(signature = (what = "all", which = ""))]
     fn purge(&self, py: Python<'_>, what: &str, which: &str) -> PyResult<u64> {
         let unknown = || PyValueError::new_err(format!("cannot purge {what} {which:?}"));
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
         if let Some(topic) = topic_of(what) {
             let tags = self.graph.purge_tags(topic, which);
             if which.is_empty() || tags.is_empty() {
                 return Err(unknown());
             }
             return detached(py, || {
-                tags.iter()
-                    .try_fold(0, |sum, tag| Ok::<_, StoreError>(sum + self.graph.purge(Purge::Tag(*tag))?))
+                tags.iter().try_fold(0, |sum, tag| {
+                    Ok::<_, StoreError>(sum + self.graph.purge(Purge::Tag(*tag), now_ms)?)
+                })
             });
         }
         let what = purge_of(what, which).ok_or_else(unknown)?;
-        detached(py, || self.graph.purge(what))
+        detached(py, || self.graph.purge(what, now_ms))
     }
 
     /// Adds to the audit log what was changed in a request before it was decided about: JSON without any text of it.

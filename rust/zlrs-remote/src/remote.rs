@@ -13,7 +13,7 @@ use zlrs_store::{Entry, Lookup, Purge, Stats, Store, StoreError, Verifier, Writt
 use crate::breaker::{Breaker, BreakerRules};
 use crate::link::{Link, RemoteError, RemoteSettings};
 use crate::wire::News;
-use crate::worker::{Call, Worker, is_purged};
+use crate::worker::{Call, Worker};
 
 /// Calls that may wait for the thread.
 const QUEUE: usize = 1024;
@@ -77,12 +77,16 @@ impl Shared {
     }
 
     pub fn note_purge(&self, purge: Purge, at_ms: u64) {
-        self.purges.lock().unwrap_or_else(PoisonError::into_inner).push((purge, at_ms));
+        let mut purges = self.purges.lock().unwrap_or_else(PoisonError::into_inner);
+        match purges.iter_mut().find(|(known, _)| *known == purge) {
+            Some((_, until_ms)) => *until_ms = at_ms.max(*until_ms),
+            None => purges.push((purge, at_ms)),
+        }
     }
 
     fn is_purged(&self, entry: &Entry) -> bool {
         let purges = self.purges.lock().unwrap_or_else(PoisonError::into_inner);
-        purges.iter().any(|(purge, at_ms)| is_purged(entry, *purge, *at_ms))
+        purges.iter().any(|(purge, at_ms)| entry.created_ms <= *at_ms && purge.names(entry))
     }
 }
 
@@ -255,10 +259,17 @@ impl Store for RemoteStore {
         self.tell(News::Withdrawn(*key, at_ms))
     }
 
-    fn purge(&self, what: Purge) -> Result<u64, StoreError> {
-        let at_ms = self.latest_ms();
+    fn purge(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError> {
+        let at_ms = at_ms.max(self.latest_ms());
         self.shared.note_purge(what, at_ms);
-        let removed = self.shared.front.purge(what)?;
+        let removed = self.shared.front.purge(what, at_ms)?;
+        self.tell(News::Purged(what, at_ms))?;
+        Ok(removed)
+    }
+
+    fn purge_until(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError> {
+        self.shared.note_purge(what, at_ms);
+        let removed = self.shared.front.purge_until(what, at_ms)?;
         self.tell(News::Purged(what, at_ms))?;
         Ok(removed)
     }

@@ -33,16 +33,7 @@ impl News {
         let (name, which, at_ms) = match self {
             Self::Withdrawn(key, at_ms) => ("withdrawn", key.to_hex(), at_ms),
             Self::Purged(purge, at_ms) => {
-                let (name, which) = match purge {
-                    Purge::All => ("all", String::new()),
-                    Purge::Tenant(tenant) => ("tenant", tenant.to_hex()),
-                    Purge::Scope(scope) => ("scope", scope.to_hex()),
-                    Purge::Node(node) => ("node", node.to_hex()),
-                    Purge::Entry(key) => ("entry", key.to_hex()),
-                    Purge::Tag(tag) => ("tag", tag.to_string()),
-                    Purge::WrittenBefore(ms) => ("written_before", ms.to_string()),
-                    Purge::Expired(ms) => ("expired", ms.to_string()),
-                };
+                let (name, which) = purge.parts();
                 (name, which, at_ms)
             }
         };
@@ -53,20 +44,10 @@ impl News {
     pub fn of_text(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, ' ');
         let (name, at_ms, which) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
-        let digest = || Digest::from_hex(which);
-        let purge = match name {
-            "withdrawn" => return Some(Self::Withdrawn(digest()?, at_ms)),
-            "all" => Purge::All,
-            "tenant" => Purge::Tenant(digest()?),
-            "scope" => Purge::Scope(digest()?),
-            "node" => Purge::Node(digest()?),
-            "entry" => Purge::Entry(digest()?),
-            "tag" => Purge::Tag(which.parse().ok()?),
-            "written_before" => Purge::WrittenBefore(which.parse().ok()?),
-            "expired" => Purge::Expired(which.parse().ok()?),
-            _ => return None,
-        };
-        Some(Self::Purged(purge, at_ms))
+        if name == "withdrawn" {
+            return Some(Self::Withdrawn(Digest::from_hex(which)?, at_ms));
+        }
+        Some(Self::Purged(Purge::of_parts(name, which)?, at_ms))
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use redis::cmd;
 use zlrs_graph::Digest;
-use zlrs_store::Purge;
 
 use crate::link::{Fault, Link};
 use crate::remote::Shared;
@@ -138,6 +137,8 @@ impl Worker {
             News::Withdrawn(key, at_ms) => {
                 let name = withdrawal_name(&self.prefix, key);
                 self.call::<()>(cmd("SET").arg(&name).arg(*at_ms).arg("PX").arg(WITHDRAWN_MS))?;
+                // No machine needs it any more. One that has been written anew since comes again from upstream.
+                self.call::<i64>(cmd("DEL").arg(entry_name(&self.prefix, key)))?;
                 let stream = news_name(&self.prefix);
                 let mut add = cmd("XADD");
                 add.arg(&stream)
@@ -180,6 +181,11 @@ impl Worker {
             }
         }
         let list = format!("{}:purges", self.prefix);
+        let Ok(length) = self.call::<isize>(cmd("LLEN").arg(&list)) else { return };
+        if length < self.purges {
+            // The server has lost it, and what was told since is in another place.
+            self.purges = 0;
+        }
         let Ok(found) = self.call::<Vec<String>>(cmd("LRANGE").arg(&list).arg(self.purges).arg(-1)) else {
             return;
         };
@@ -187,24 +193,9 @@ impl Worker {
             self.purges += 1;
             if let Some(News::Purged(purge, at_ms)) = News::of_text(&text) {
                 self.shared.note_purge(purge, at_ms);
-                // Entries written since would go too; they come back from upstream.
-                let _: Result<u64, _> = self.shared.front.purge(purge);
+                // Read anew at every start: what was asked for since stays.
+                let _: Result<u64, _> = self.shared.front.purge_until(purge, at_ms);
             }
         }
     }
-}
-
-/// Whether a purge names an entry that was written at `created_ms`.
-pub(crate) fn is_purged(entry: &zlrs_store::Entry, purge: Purge, at_ms: u64) -> bool {
-    let named = match purge {
-        Purge::All => true,
-        Purge::Tenant(tenant) => entry.tenant == tenant,
-        Purge::Scope(scope) => entry.scope == scope,
-        Purge::Node(node) => entry.node == node,
-        Purge::Entry(key) => entry.key == key,
-        Purge::Tag(tag) => entry.tags.contains(&tag),
-        Purge::WrittenBefore(ms) => entry.created_ms < ms,
-        Purge::Expired(ms) => entry.expires_ms <= ms,
-    };
-    named && entry.created_ms <= at_ms
 }

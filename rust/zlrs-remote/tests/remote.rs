@@ -95,8 +95,8 @@ fn machines_share_answers_withdrawals_and_purges() {
     assert_eq!(said(&three, 7), None);
     eventually("the withdrawal is heard", || said(&two, 7).is_none());
 
-    one.purge(Purge::Tenant(digest("tenant", 1))).unwrap();
-    one.purge(Purge::Tag(2)).unwrap();
+    one.purge(Purge::Tenant(digest("tenant", 1)), NOW_MS).unwrap();
+    one.purge(Purge::Tag(2), NOW_MS).unwrap();
     let four = machine(&settings, &secrets);
     eventually("the purges are heard", || said(&two, 1).is_none() && said(&two, 2).is_none());
     eventually("a new machine has read them", || said(&four, 1).is_none() && said(&four, 2).is_none());
@@ -247,7 +247,7 @@ fn a_cluster_of_six_loses_a_master_and_goes_on() {
     dead.signal("KILL");
     let three = machine(&settings, &secrets);
     eventually("a replica has taken over", || {
-        three.purge(Purge::Expired(0)).unwrap();
+        three.purge(Purge::Expired(0), 0).unwrap();
         known(&three) == 199
     });
     assert_eq!(said(&three, 3), None);

@@ -22,7 +22,8 @@ pub struct Entry {
     pub route: Route,
     /// Rules it was written under.
     pub versions: Versions,
-    /// When the answer was complete, Unix milliseconds.
+    /// When it was asked for upstream, Unix milliseconds: what was withdrawn or purged while the upstream was answering
+    /// is older than that, and an answer's age counts from there, as it does in HTTP (RFC 9111, section 4.2.3).
     pub created_ms: u64,
     /// When it stops being served, Unix milliseconds.
     pub expires_ms: u64,

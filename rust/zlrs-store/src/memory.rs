@@ -1,5 +1,6 @@
 //! A store that lives and dies with the process.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,12 +11,16 @@ use crate::{Entry, Lookup, Purge, Stats, Store, StoreError, Written};
 
 /// Tombstones remembered. Past it the oldest go; what they forbade is long out of memory by then.
 const TOMBSTONES_MAX: usize = 65_536;
+/// Purges remembered, likewise.
+const PURGES_MAX: usize = 4096;
 
 #[derive(Default)]
 struct Content {
     /// In the order of writing.
     entries: LinkedHashMap<Digest, Arc<Entry>>,
     tombstones: LinkedHashMap<Digest, u64>,
+    /// What was purged, and until when.
+    purges: VecDeque<(Purge, u64)>,
     stats: Stats,
     closed: bool,
 }
@@ -32,6 +37,31 @@ impl Content {
         let keys: Vec<Digest> =
             self.entries.values().filter(|entry| gone(entry)).map(|entry| entry.key).collect();
         keys.iter().filter(|key| self.remove(key)).count() as u64
+    }
+
+    fn refuses(&self, entry: &Entry) -> bool {
+        let newer = self.entries.get(&entry.key).is_some_and(|old| old.created_ms > entry.created_ms);
+        newer
+            || self.tombstones.get(&entry.key).is_some_and(|&at_ms| at_ms >= entry.created_ms)
+            || self.purges.iter().any(|&(what, at_ms)| at_ms >= entry.created_ms && what.names(entry))
+    }
+
+    fn mark(&mut self, what: Purge, at_ms: u64) {
+        if !what.leaves_mark() {
+            return;
+        }
+        let earlier = self.marked_ms(what).unwrap_or(0);
+        self.purges.retain(|(other, until_ms)| {
+            *other != what && (what != Purge::All || *until_ms > at_ms.max(earlier))
+        });
+        self.purges.push_back((what, at_ms.max(earlier)));
+        if self.purges.len() > PURGES_MAX {
+            self.purges.pop_front();
+        }
+    }
+
+    fn marked_ms(&self, what: Purge) -> Option<u64> {
+        self.purges.iter().find(|(other, _)| *other == what).map(|(_, until_ms)| *until_ms)
     }
 }
 
@@ -86,8 +116,7 @@ impl Store for MemoryStore {
         if content.closed {
             return Err(StoreError::Closed);
         }
-        let newer = content.entries.get(&entry.key).is_some_and(|old| old.created_ms > entry.created_ms);
-        if newer || content.tombstones.get(&entry.key).is_some_and(|&at_ms| at_ms >= entry.created_ms) {
+        if content.refuses(&entry) {
             return Ok(Written::Superseded);
         }
         content.remove(&entry.key);
@@ -117,18 +146,19 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn purge(&self, what: Purge) -> Result<u64, StoreError> {
+    fn purge(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError> {
         let mut content = self.content();
-        Ok(match what {
-            Purge::All => content.remove_where(|_| true),
-            Purge::Tenant(tenant) => content.remove_where(|entry| entry.tenant == tenant),
-            Purge::Scope(scope) => content.remove_where(|entry| entry.scope == scope),
-            Purge::Node(node) => content.remove_where(|entry| entry.node == node),
-            Purge::Entry(key) => content.remove_where(|entry| entry.key == key),
-            Purge::Tag(tag) => content.remove_where(|entry| entry.tags.contains(&tag)),
-            Purge::WrittenBefore(ms) => content.remove_where(|entry| entry.created_ms < ms),
-            Purge::Expired(now_ms) => content.remove_where(|entry| entry.expires_ms <= now_ms),
-        })
+        content.mark(what, at_ms);
+        Ok(content.remove_where(|entry| what.names(entry)))
+    }
+
+    fn purge_until(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError> {
+        let mut content = self.content();
+        if content.marked_ms(what).is_some_and(|until_ms| until_ms >= at_ms) {
+            return Ok(0);
+        }
+        content.mark(what, at_ms);
+        Ok(content.remove_where(|entry| entry.created_ms <= at_ms && what.names(entry)))
     }
 
     fn flush(&self) -> Result<(), StoreError> {

@@ -33,7 +33,7 @@ pub enum Written {
     Committed,
     /// Waiting in the writer's queue.
     Queued,
-    /// Refused by the store: a tombstone or a newer entry stands under this key.
+    /// Refused by the store: a withdrawal or a purge that came after it was asked for, or a newer entry.
     Superseded,
 }
 
@@ -56,6 +56,58 @@ pub enum Purge {
     WrittenBefore(u64),
     /// Entries that had expired by this Unix millisecond.
     Expired(u64),
+}
+
+impl Purge {
+    /// Whether it names an entry.
+    pub fn names(self, entry: &Entry) -> bool {
+        match self {
+            Self::All => true,
+            Self::Tenant(tenant) => entry.tenant == tenant,
+            Self::Scope(scope) => entry.scope == scope,
+            Self::Node(node) => entry.node == node,
+            Self::Entry(key) => entry.key == key,
+            Self::Tag(tag) => entry.tags.contains(&tag),
+            Self::WrittenBefore(ms) => entry.created_ms < ms,
+            Self::Expired(ms) => entry.expires_ms <= ms,
+        }
+    }
+
+    /// Whether answers that were asked for before it, and come after it, are refused. Clearing away what has expired
+    /// says nothing about any answer.
+    pub const fn leaves_mark(self) -> bool {
+        !matches!(self, Self::Expired(_))
+    }
+
+    /// Its kind, and what it names: empty, 64 hexadecimal digits, or a number.
+    pub fn parts(self) -> (&'static str, String) {
+        match self {
+            Self::All => ("all", String::new()),
+            Self::Tenant(tenant) => ("tenant", tenant.to_hex()),
+            Self::Scope(scope) => ("scope", scope.to_hex()),
+            Self::Node(node) => ("node", node.to_hex()),
+            Self::Entry(key) => ("entry", key.to_hex()),
+            Self::Tag(tag) => ("tag", tag.to_string()),
+            Self::WrittenBefore(ms) => ("written_before", ms.to_string()),
+            Self::Expired(ms) => ("expired", ms.to_string()),
+        }
+    }
+
+    /// Reads [`Purge::parts`]; none where they are of another form.
+    pub fn of_parts(kind: &str, which: &str) -> Option<Self> {
+        let digest = || Digest::from_hex(which);
+        Some(match kind {
+            "all" => Self::All,
+            "tenant" => Self::Tenant(digest()?),
+            "scope" => Self::Scope(digest()?),
+            "node" => Self::Node(digest()?),
+            "entry" => Self::Entry(digest()?),
+            "tag" => Self::Tag(which.parse().ok()?),
+            "written_before" => Self::WrittenBefore(which.parse().ok()?),
+            "expired" => Self::Expired(which.parse().ok()?),
+            _ => return None,
+        })
+    }
 }
 
 /// Counters since opening, and the present size.
@@ -105,18 +157,27 @@ pub trait Store: Send + Sync {
     /// [`StoreError::QueueFull`], [`StoreError::Broken`], [`StoreError::Closed`]; the entry is then not stored.
     fn put(&self, entry: Entry, wait: Duration) -> Result<Written, StoreError>;
 
-    /// Makes sure that what is stored under `key`, written at `at_ms` or earlier, is never served again.
+    /// Makes sure that what was asked for at `at_ms` or earlier under `key` is never served again, also where it is
+    /// stored later.
     /// Returns once that is durable. A store that cannot write a tombstone stops serving.
     ///
     /// # Errors
     /// When it could not be made durable; the store is then broken.
     fn tombstone(&self, key: &Digest, at_ms: u64, reason: &str) -> Result<(), StoreError>;
 
-    /// Removes entries; returns how many. Durable on return.
+    /// Removes entries, whenever they were asked for; returns how many. What it names and was asked for at `at_ms` or
+    /// earlier is refused from now on: an upstream may still be answering. Durable on return.
     ///
     /// # Errors
     /// As for [`Store::tombstone`].
-    fn purge(&self, what: Purge) -> Result<u64, StoreError>;
+    fn purge(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError>;
+
+    /// A purge of another time or place: [`Store::purge`] of those entries that were asked for at `at_ms` or earlier.
+    /// Nothing is done where it was done before.
+    ///
+    /// # Errors
+    /// As for [`Store::tombstone`].
+    fn purge_until(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError>;
 
     /// Waits until everything put before is committed.
     ///

@@ -136,7 +136,7 @@ fn an_upstream_that_rewords_every_answer_is_never_counted() {
     for (round, text) in (0_u64..).zip(answers.iter().cycle().take(12)) {
         teach(&graph, &order(7001, round), &answer_json(text), NOW_MS + round * 7);
         // The same route would answer the repeat of a wording.
-        graph.purge(zlrs_store::Purge::Expired(0)).unwrap();
+        graph.purge(zlrs_store::Purge::Expired(0), 0).unwrap();
     }
     assert_eq!(stats(&graph)["trials_wrong"], 0);
 }

@@ -323,7 +323,7 @@ fn answers_under_a_fact_are_purged_by_it_on_every_route() {
     assert_eq!(stats(&graph)["entries"], 4);
     let tags = graph.purge_tags(Topic::Factor, "tier=gold");
     assert_eq!(tags.len(), 1);
-    assert_eq!(graph.purge(Purge::Tag(tags[0])).unwrap(), 2);
+    assert_eq!(graph.purge(Purge::Tag(tags[0]), NOW_MS).unwrap(), 2);
     assert!(kind(&graph, &under("gold"), NOW_MS + 5).starts_with("miss"));
     assert!(kind(&graph, &under("silver"), NOW_MS + 5).starts_with("hit"));
 }

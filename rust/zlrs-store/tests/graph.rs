@@ -281,7 +281,7 @@ fn a_withdrawn_answer_is_gone_and_a_fresh_one_may_follow() {
         assert_eq!(teach(&graph, &ask, &answer_json("right"), NOW_MS + 10), "stored");
         assert_eq!(ask.decide(&graph, NOW_MS + 12).kind(), DecisionKind::Hit);
         // The answer, and what the canonical route keeps of it.
-        assert_eq!(graph.purge(Purge::All).unwrap(), 2);
+        assert_eq!(graph.purge(Purge::All, NOW_MS).unwrap(), 2);
         assert_eq!(ask.decide(&graph, NOW_MS + 13).kind(), DecisionKind::Miss);
     }
 }

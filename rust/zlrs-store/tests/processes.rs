@@ -53,7 +53,7 @@ fn what_another_store_purges_is_not_served_from_memory() {
         assert!(found(&ours.get(&digest("key", id), NOW_MS)).is_some());
         assert!(found(&theirs.get(&digest("key", id), NOW_MS)).is_some());
     }
-    assert_eq!(theirs.purge(Purge::Tenant(digest("tenant", 1))).unwrap(), 7);
+    assert_eq!(theirs.purge(Purge::Tenant(digest("tenant", 1)), NOW_MS).unwrap(), 7);
     theirs.tombstone(&digest("key", 0), NOW_MS, "test").unwrap();
     for id in 0..20 {
         let expected = id % 3 != 1 && id != 0;

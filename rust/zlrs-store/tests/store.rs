@@ -19,11 +19,47 @@ enum Step {
     Put { id: u64, at: u64 },
     Tombstone { id: u64, at: u64 },
     Get { id: u64, at: u64 },
-    PurgeTenant(u64),
-    PurgeScope(u64),
-    PurgeNode(u64),
+    Purge { what: Named, at: u64 },
+    PurgeUntil { what: Named, at: u64 },
     PurgeExpired(u64),
-    PurgeAll,
+}
+
+/// What a purge names.
+#[derive(Clone, Copy, Debug)]
+enum Named {
+    All,
+    Tenant(u64),
+    Scope(u64),
+    Node(u64),
+}
+
+impl Named {
+    fn purge(self) -> Purge {
+        match self {
+            Self::All => Purge::All,
+            Self::Tenant(tenant) => Purge::Tenant(digest("tenant", tenant)),
+            Self::Scope(scope) => Purge::Scope(digest("scope", scope)),
+            Self::Node(node) => Purge::Node(digest("node", node)),
+        }
+    }
+
+    fn holds(self, id: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Tenant(tenant) => id % 3 == tenant,
+            Self::Scope(scope) => id % 7 == scope,
+            Self::Node(node) => id == node,
+        }
+    }
+}
+
+fn named() -> impl Strategy<Value = Named> {
+    prop_oneof![
+        Just(Named::All),
+        (0..3_u64).prop_map(Named::Tenant),
+        (0..7_u64).prop_map(Named::Scope),
+        (0..12_u64).prop_map(Named::Node),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -33,11 +69,9 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (id.clone(), at.clone()).prop_map(|(id, at)| Step::Put { id, at }),
         2 => (id.clone(), at.clone()).prop_map(|(id, at)| Step::Tombstone { id, at }),
         8 => (id.clone(), at.clone()).prop_map(|(id, at)| Step::Get { id, at }),
-        1 => (0..3_u64).prop_map(Step::PurgeTenant),
-        1 => (0..7_u64).prop_map(Step::PurgeScope),
-        1 => id.prop_map(Step::PurgeNode),
+        2 => (named(), at.clone()).prop_map(|(what, at)| Step::Purge { what, at }),
+        2 => (named(), at.clone()).prop_map(|(what, at)| Step::PurgeUntil { what, at }),
         1 => at.prop_map(Step::PurgeExpired),
-        1 => Just(Step::PurgeAll),
     ]
 }
 
@@ -57,6 +91,7 @@ struct Known {
 fn agrees_with_a_map(store: &dyn Store, secrets: &Secrets, steps: &[Step]) {
     let mut written: HashMap<u64, Known> = HashMap::new();
     let mut buried: HashMap<u64, u64> = HashMap::new();
+    let mut purged: Vec<(Named, u64)> = Vec::new();
     for step in steps {
         match *step {
             Step::Put { id, at } => {
@@ -65,7 +100,8 @@ fn agrees_with_a_map(store: &dyn Store, secrets: &Secrets, steps: &[Step]) {
                     known.certain &= known.created_ms + TTL_MS > created_ms;
                 }
                 let newer = written.get(&id).filter(|known| known.created_ms > created_ms);
-                let buried = buried.get(&id).is_some_and(|&at_ms| at_ms >= created_ms);
+                let buried = buried.get(&id).is_some_and(|&at_ms| at_ms >= created_ms)
+                    || purged.iter().any(|&(what, at_ms)| at_ms >= created_ms && what.holds(id));
                 match store.put(entry_at(id, created_ms, secrets), WAIT).unwrap() {
                     Written::Committed => {
                         assert!(!buried && !newer.is_some_and(|known| known.certain));
@@ -98,25 +134,19 @@ fn agrees_with_a_map(store: &dyn Store, secrets: &Secrets, steps: &[Step]) {
                     (known, facts) => panic!("{facts:?} for {:?}", known.map(|known| known.created_ms)),
                 }
             }
-            Step::PurgeTenant(tenant) => {
-                store.purge(Purge::Tenant(digest("tenant", tenant))).unwrap();
-                written.retain(|&id, _| id % 3 != tenant);
+            Step::Purge { what, at } => {
+                store.purge(what.purge(), time_ms(at)).unwrap();
+                written.retain(|&id, _| !what.holds(id));
+                purged.push((what, time_ms(at)));
             }
-            Step::PurgeScope(scope) => {
-                store.purge(Purge::Scope(digest("scope", scope))).unwrap();
-                written.retain(|&id, _| id % 7 != scope);
-            }
-            Step::PurgeNode(node) => {
-                store.purge(Purge::Node(digest("node", node))).unwrap();
-                written.retain(|&id, _| id != node);
+            Step::PurgeUntil { what, at } => {
+                store.purge_until(what.purge(), time_ms(at)).unwrap();
+                written.retain(|&id, known| !what.holds(id) || known.created_ms > time_ms(at));
+                purged.push((what, time_ms(at)));
             }
             Step::PurgeExpired(at) => {
-                store.purge(Purge::Expired(time_ms(at))).unwrap();
+                store.purge(Purge::Expired(time_ms(at)), time_ms(at)).unwrap();
                 written.retain(|_, known| known.created_ms + TTL_MS > time_ms(at));
-            }
-            Step::PurgeAll => {
-                store.purge(Purge::All).unwrap();
-                written.clear();
             }
         }
     }

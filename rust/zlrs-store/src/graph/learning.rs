@@ -26,6 +26,7 @@ impl Graph {
         now_ms: u64,
     ) -> Option<Agreement> {
         let protocol = decision.protocol?;
+        let asked_ms = decision.asked_ms.min(now_ms);
         let fresh = Said::of(protocol, message);
         let Some(stored) = &canonical.stored else {
             self.keep_canonical(
@@ -35,6 +36,7 @@ impl Graph {
                 Stability::default(),
                 &fresh,
                 message,
+                asked_ms,
                 now_ms,
             );
             return None;
@@ -48,6 +50,7 @@ impl Graph {
                     Stability::default(),
                     &fresh,
                     message,
+                    asked_ms,
                     now_ms,
                 );
                 return None;
@@ -80,8 +83,9 @@ impl Graph {
             self.rechecks.doubt(&Digest(own.0));
             return Some(agreement);
         }
-        let stability = stored.envelope.stability.after(is_clean, now_ms);
-        self.keep_canonical(keys, &decision.facts, canonical, stability, &fresh, message, now_ms);
+        // What came while the node was put in doubt, and was asked for before, takes no doubt away.
+        let stability = stored.envelope.stability.after(is_clean, asked_ms);
+        self.keep_canonical(keys, &decision.facts, canonical, stability, &fresh, message, asked_ms, now_ms);
         Some(agreement)
     }
 
@@ -156,6 +160,7 @@ impl Graph {
         stability: Stability,
         fresh: &Said,
         message: &[u8],
+        asked_ms: u64,
         now_ms: u64,
     ) {
         let Some(store) = self.in_service().filter(|_| !is_refusal(&fresh.text)) else { return };
@@ -172,8 +177,8 @@ impl Graph {
             node: canonical.node,
             tenant: keys.tenant,
             route: Route::Canonical,
-            created_ms: now_ms,
-            expires_ms: now_ms.saturating_add(self.settings.ttl_s * 1000),
+            created_ms: asked_ms,
+            expires_ms: asked_ms.saturating_add(self.settings.ttl_s * 1000),
             body: envelope.seal(message),
         };
         self.remember_form(&keys.scope, &canonical.node, &canonical.ask, now_ms);

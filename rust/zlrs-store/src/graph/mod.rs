@@ -242,12 +242,12 @@ impl Graph {
         }
     }
 
-    /// Removes entries; returns how many.
+    /// Removes entries; returns how many. Answers that were asked for before `now_ms` and come later are refused.
     ///
     /// # Errors
     /// When the store cannot write.
-    pub fn purge(&self, what: Purge) -> Result<u64, StoreError> {
-        self.serving()?.purge(what)
+    pub fn purge(&self, what: Purge, now_ms: u64) -> Result<u64, StoreError> {
+        self.serving()?.purge(what, now_ms.max(self.latest_ms.load(Ordering::Relaxed)))
     }
 
     /// Takes the lines for the operator's log that have come up since.

@@ -58,14 +58,15 @@ impl Graph {
             let _: Result<(), StoreError> = self.withdraw(decision, now_ms, "contradicted");
             return Some(agreement);
         }
+        let asked_ms = decision.asked_ms.min(now_ms);
         let draft = Draft {
             key: served.key,
             scope: served.scope,
             node: served.node,
             tenant: served.tenant,
             route: served.route,
-            created_ms: now_ms,
-            expires_ms: now_ms.saturating_add(self.settings.ttl_s * 1000),
+            created_ms: asked_ms,
+            expires_ms: asked_ms.saturating_add(self.settings.ttl_s * 1000),
             body: message,
         };
         // What cannot be written stays as it was, and runs out in its own time.

@@ -83,14 +83,15 @@ impl Graph {
         let protocol = decision.protocol.ok_or_else(|| Refusal::whole(Reason::NotUnderstood))?;
         let body = storable(&self.settings, protocol, response)?;
         let store = self.in_service().ok_or_else(unavailable)?;
+        let asked_ms = decision.asked_ms.min(now_ms);
         let draft = Draft {
             key: keys.entry,
             scope: keys.scope,
             node: keys.node,
             tenant: keys.tenant,
             route: Route::Same,
-            created_ms: now_ms,
-            expires_ms: now_ms.saturating_add(self.settings.ttl_s * 1000),
+            created_ms: asked_ms,
+            expires_ms: asked_ms.saturating_add(self.settings.ttl_s * 1000),
             body,
         };
         if let Some(edge) = &decision.edge {

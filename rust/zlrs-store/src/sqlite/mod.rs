@@ -28,6 +28,7 @@ use crate::notices::Notices;
 use crate::secrets::Secrets;
 use crate::{Entry, Lookup, Purge, Stats, Store, StoreError, Written};
 use reader::{Reader, Request};
+use rows::Removal;
 use shared::{Counters, Shared, add};
 use writer::{Command, Put, Writer};
 
@@ -221,8 +222,14 @@ impl Store for SqliteStore {
         result
     }
 
-    fn purge(&self, what: Purge) -> Result<u64, StoreError> {
-        self.command(|done| Command::Purge { what, done })
+    fn purge(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError> {
+        let removal = Removal { what, at_ms, is_bounded: false };
+        self.command(|done| Command::Purge { removal, done })
+    }
+
+    fn purge_until(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError> {
+        let removal = Removal { what, at_ms, is_bounded: true };
+        self.command(|done| Command::Purge { removal, done })
     }
 
     fn flush(&self) -> Result<(), StoreError> {

@@ -1,6 +1,6 @@
 //! What is written: the statements of one transaction each.
 
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use zlrs_graph::{Digest, route_code};
 
 use super::Limits;
@@ -9,19 +9,31 @@ use crate::{Entry, Purge, Written};
 /// Expired rows removed beside each batch, so that no commit grows long.
 const EXPIRED_PER_BATCH: u64 = 64;
 
-/// Stores an entry, unless a tombstone or a newer entry stands under its key.
+/// Purges remembered; past it the oldest go. What they refused has long been answered or given up by then.
+const PURGES_MAX: i64 = 65_536;
+
+/// A purge as it is carried out.
+#[derive(Clone, Copy)]
+pub struct Removal {
+    pub what: Purge,
+    /// Answers that were asked for until then are refused.
+    pub at_ms: u64,
+    /// Whether only those are removed; then nothing is done a second time.
+    pub is_bounded: bool,
+}
+
+/// Stores an entry, unless a withdrawal, a purge or a newer entry stands against it.
 pub fn write_entry(transaction: &Transaction<'_>, entry: &Entry) -> rusqlite::Result<Written> {
+    if is_refused(transaction, entry)? {
+        return Ok(Written::Superseded);
+    }
     let created_ms = signed(entry.created_ms);
+    transaction.prepare_cached("DELETE FROM entries WHERE key = ?1")?.execute([entry.key.as_bytes()])?;
     transaction
-        .prepare_cached("DELETE FROM entries WHERE key = ?1 AND created_ms <= ?2")?
-        .execute(params![entry.key.as_bytes(), created_ms])?;
-    let added = transaction
         .prepare_cached(
             "INSERT INTO entries (key, scope, node, tenant, route, versions, created_ms, expires_ms,
                                   stored_bytes, answer_hash, key_id, signature, body)
-             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
-             WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE key = ?1 AND at_ms >= ?7)
-               AND NOT EXISTS (SELECT 1 FROM entries WHERE key = ?1)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?
         .execute(params![
             entry.key.as_bytes(),
@@ -38,9 +50,6 @@ pub fn write_entry(transaction: &Transaction<'_>, entry: &Entry) -> rusqlite::Re
             entry.signature,
             entry.body,
         ])?;
-    if added != 1 {
-        return Ok(Written::Superseded);
-    }
     let row = transaction.last_insert_rowid();
     let mut statement = transaction.prepare_cached("INSERT OR IGNORE INTO tags VALUES (?1, ?2)")?;
     for tag in &entry.tags {
@@ -49,7 +58,32 @@ pub fn write_entry(transaction: &Transaction<'_>, entry: &Entry) -> rusqlite::Re
     Ok(Written::Committed)
 }
 
-/// Withdraws what was written under a key until `at_ms`.
+/// Whether a withdrawal or a purge came after an entry was asked for, or a newer one is there.
+pub fn is_refused(connection: &Connection, entry: &Entry) -> rusqlite::Result<bool> {
+    let created_ms = signed(entry.created_ms);
+    let is_older: bool = connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM tombstones WHERE key = ?1 AND at_ms >= ?2)
+                 OR EXISTS (SELECT 1 FROM entries WHERE key = ?1 AND created_ms > ?2)",
+        )?
+        .query_row(params![entry.key.as_bytes(), created_ms], |row| row.get(0))?;
+    if is_older {
+        return Ok(true);
+    }
+    // Nearly always none: what was just asked for is younger than the last purge.
+    let mut statement = connection.prepare_cached("SELECT what FROM purges WHERE at_ms >= ?1")?;
+    let mut rows = statement.query([created_ms])?;
+    while let Some(row) = rows.next()? {
+        let text: String = row.get(0)?;
+        let (kind, which) = text.split_once(' ').unwrap_or((&text, ""));
+        if Purge::of_parts(kind, which).is_some_and(|what| what.names(entry)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Withdraws what was asked for under a key until `at_ms`.
 pub fn write_tombstone(
     transaction: &Transaction<'_>,
     key: &Digest,
@@ -72,32 +106,64 @@ pub fn write_tombstone(
 }
 
 /// Removes entries; returns how many.
-pub fn write_purge(transaction: &Transaction<'_>, what: &Purge) -> rusqlite::Result<u64> {
+pub fn write_purge(transaction: &Transaction<'_>, removal: Removal) -> rusqlite::Result<u64> {
+    let Removal { what, at_ms, is_bounded } = removal;
+    let (kind, which) = what.parts();
+    let text = format!("{kind} {which}");
+    let marked_ms: Option<i64> = transaction
+        .prepare_cached("SELECT at_ms FROM purges WHERE what = ?1")?
+        .query_row([&text], |row| row.get(0))
+        .optional()?;
+    if is_bounded && marked_ms.is_some_and(|marked_ms| marked_ms >= signed(at_ms)) {
+        return Ok(0);
+    }
+    if what.leaves_mark() {
+        write_mark(transaction, what, &text, signed(at_ms).max(marked_ms.unwrap_or(0)))?;
+    }
+    let newest_ms = if is_bounded { signed(at_ms) } else { i64::MAX };
+    let named = |column: &str, name: &Digest| {
+        transaction.execute(
+            &format!("DELETE FROM entries WHERE {column} = ?1 AND created_ms <= ?2"),
+            params![name.as_bytes(), newest_ms],
+        )
+    };
     let removed = match what {
         // The condition keeps the delete triggers running, which SQLite's truncation would skip.
-        Purge::All => transaction.execute("DELETE FROM entries WHERE seq > 0", [])?,
-        Purge::Tenant(tenant) => {
-            transaction.execute("DELETE FROM entries WHERE tenant = ?1", [tenant.as_bytes()])?
-        }
-        Purge::Scope(scope) => {
-            transaction.execute("DELETE FROM entries WHERE scope = ?1", [scope.as_bytes()])?
-        }
-        Purge::Node(node) => transaction.execute("DELETE FROM entries WHERE node = ?1", [node.as_bytes()])?,
-        Purge::Entry(key) => transaction.execute("DELETE FROM entries WHERE key = ?1", [key.as_bytes()])?,
+        Purge::All => transaction.execute("DELETE FROM entries WHERE created_ms <= ?1", [newest_ms])?,
+        Purge::Tenant(tenant) => named("tenant", &tenant)?,
+        Purge::Scope(scope) => named("scope", &scope)?,
+        Purge::Node(node) => named("node", &node)?,
+        Purge::Entry(key) => named("key", &key)?,
         Purge::Tag(tag) => transaction.execute(
-            "DELETE FROM entries WHERE seq IN (SELECT seq FROM tags WHERE tag = ?1)",
-            [tag.cast_signed()],
+            "DELETE FROM entries
+             WHERE seq IN (SELECT seq FROM tags WHERE tag = ?1) AND created_ms <= ?2",
+            params![tag.cast_signed(), newest_ms],
         )?,
-        Purge::WrittenBefore(ms) => {
-            transaction.execute("DELETE FROM entries WHERE created_ms < ?1", [signed(*ms)])?
-        }
-        Purge::Expired(now_ms) => {
-            transaction.execute("DELETE FROM entries WHERE expires_ms <= ?1", [signed(*now_ms)])?
-        }
+        Purge::WrittenBefore(ms) => transaction.execute(
+            "DELETE FROM entries WHERE created_ms < ?1 AND created_ms <= ?2",
+            params![signed(ms), newest_ms],
+        )?,
+        Purge::Expired(now_ms) => transaction.execute(
+            "DELETE FROM entries WHERE expires_ms <= ?1 AND created_ms <= ?2",
+            params![signed(now_ms), newest_ms],
+        )?,
     };
     // Tells every reader that rows it knows, and bodies it holds, may be gone.
     transaction.execute("UPDATE meta SET value = value + 1 WHERE name = 'purge_epoch'", [])?;
     Ok(removed as u64)
+}
+
+/// Notes what is refused from now on.
+fn write_mark(transaction: &Transaction<'_>, what: Purge, text: &str, at_ms: i64) -> rusqlite::Result<()> {
+    if what == Purge::All {
+        // It says what each of them says.
+        transaction.execute("DELETE FROM purges WHERE at_ms <= ?1", [at_ms])?;
+    }
+    transaction.execute("DELETE FROM purges WHERE what = ?1", [text])?;
+    transaction.execute("INSERT INTO purges (what, at_ms) VALUES (?1, ?2)", params![text, at_ms])?;
+    let last = transaction.last_insert_rowid();
+    transaction.execute("DELETE FROM purges WHERE seq <= ?1", [last - PURGES_MAX])?;
+    Ok(())
 }
 
 /// Removes expired rows, then the oldest ones while the store is over its limits. A re-checked or replaced entry

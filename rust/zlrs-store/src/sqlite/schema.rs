@@ -75,6 +75,16 @@ CREATE TRIGGER IF NOT EXISTS tags_removed AFTER DELETE ON entries BEGIN
 END;
 ";
 
+/// What was purged, until when: answers that were asked for before and come after are refused. Made where it is missing.
+const PURGES: &str = "
+CREATE TABLE IF NOT EXISTS purges (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    what TEXT NOT NULL UNIQUE,
+    at_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS purges_by_time ON purges (at_ms);
+";
+
 /// A database that was found damaged, and where it was put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
@@ -206,6 +216,7 @@ fn prepare(transaction: &Transaction<'_>, path: &Path, key_id: &str) -> Result<(
     if version == 0 {
         transaction.execute_batch(TABLES).map_err(&failed)?;
         transaction.execute_batch(TAGS).map_err(&failed)?;
+        transaction.execute_batch(PURGES).map_err(&failed)?;
         transaction
             .execute("INSERT INTO meta VALUES ('key_id', ?1), ('purge_epoch', 0)", [key_id])
             .map_err(&failed)?;
@@ -222,7 +233,8 @@ fn prepare(transaction: &Transaction<'_>, path: &Path, key_id: &str) -> Result<(
     if found != key_id {
         return Err(StoreError::KeyMismatch { path: path.to_owned(), found, expected: key_id.to_owned() });
     }
-    transaction.execute_batch(TAGS).map_err(&failed)
+    transaction.execute_batch(TAGS).map_err(&failed)?;
+    transaction.execute_batch(PURGES).map_err(&failed)
 }
 
 fn check(connection: &Connection) -> Result<(), StoreError> {

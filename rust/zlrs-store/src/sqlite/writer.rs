@@ -10,10 +10,10 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use zlrs_graph::Digest;
 
 use super::Limits;
-use super::rows::{evict, unsigned, write_entry, write_purge, write_tombstone};
+use super::rows::{Removal, evict, unsigned, write_entry, write_purge, write_tombstone};
 use super::schema::is_locked;
 use super::shared::{Shared, add};
-use crate::{Entry, Purge, StoreError, Written};
+use crate::{Entry, StoreError, Written};
 
 /// Entries of one commit.
 const BATCH_ENTRIES: usize = 256;
@@ -31,7 +31,7 @@ pub struct Put {
 /// Everything but entries.
 pub enum Command {
     Tombstone { key: Digest, at_ms: u64, reason: String, done: Sender<Result<(), StoreError>> },
-    Purge { what: Purge, done: Sender<Result<u64, StoreError>> },
+    Purge { removal: Removal, done: Sender<Result<u64, StoreError>> },
     Flush { done: Sender<Result<(), StoreError>> },
     Close,
 }
@@ -91,9 +91,10 @@ impl Writer {
                 }
                 let _ = done.send(written);
             }
-            Command::Purge { what, done } => {
+            Command::Purge { removal, done } => {
                 self.drain();
-                let purged = self.durable("removing entries", |transaction| write_purge(transaction, &what));
+                let purged =
+                    self.durable("removing entries", |transaction| write_purge(transaction, removal));
                 let _ = done.send(purged);
             }
             Command::Flush { done } => {
