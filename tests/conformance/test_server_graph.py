@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import pytest
 from support.events import parse_events
 from support.eventually import eventually
 from support.fake_engine import Script
-from support.memory_graph import MemoryGraph
+from support.memory_graph import MemoryDecision, MemoryGraph
 from support.serving import MODEL, Served, serving
 from zlrs.config import ServerSettings
 from zlrs.server.graph_front import GraphFront
@@ -186,6 +187,73 @@ async def test_a_graph_that_fails_costs_nothing_but_the_hit() -> None:
         assert response.status == 200
         response, _ = await ask(served, "/v1/messages")
         assert response.headers["X-ZLRS-Decision"].startswith("miss;")
+
+
+class HeldGraph(NoticingGraph):
+    """Has to read something first, and that takes until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+        self.go = threading.Event()
+
+    def decide(self, *request: object) -> MemoryDecision:
+        self.asked.set()
+        self.go.wait(20)
+        return super().decide(*request)
+
+
+async def test_a_graph_that_has_to_read_holds_up_nobody_else() -> None:
+    graph = HeldGraph()
+    front = GraphFront(graph, "zlrs:sum", time.time, graph.reported.append, decide_seconds=20)
+    async with serving(Script(reply="answer"), graph=front) as served:
+        waiting = asyncio.create_task(ask(served, "/v1/messages"))
+        assert await asyncio.to_thread(graph.asked.wait, 20)
+        async with served.client.get("/metrics") as page:
+            assert page.status == 200
+        assert not waiting.done()
+        graph.go.set()
+        response, _ = await waiting
+        assert response.headers["X-ZLRS-Decision"].startswith("miss;")
+        await front.close()
+
+
+async def test_a_graph_that_is_late_is_left_out() -> None:
+    graph = HeldGraph()
+    front = GraphFront(graph, "zlrs:sum", time.time, graph.reported.append, decide_seconds=0.01)
+    async with serving(Script(reply="answer"), graph=front) as served:
+        response, _ = await ask(served, "/v1/messages")
+        assert response.status == 200
+        assert response.headers["X-ZLRS-Decision"] == "skipped;reason=store_unavailable"
+        graph.go.set()
+        await front.close()
+
+
+class QuickGraph(NoticingGraph):
+    """Has everything in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[str] = set()
+
+    def decide_now(self, *request: object) -> MemoryDecision:
+        self.threads.add(threading.current_thread().name)
+        return MemoryGraph.decide(self, *request)
+
+    def decide(self, *_: object) -> MemoryDecision:
+        raise AssertionError("asked twice")
+
+
+async def test_what_the_graph_remembers_needs_no_thread() -> None:
+    graph = QuickGraph()
+    front = GraphFront(graph, "zlrs:sum", time.time, graph.reported.append)
+    async with serving(Script(reply="answer"), graph=front) as served:
+        await ask(served, "/v1/messages")
+        await settled(graph, 1)
+        response, _ = await ask(served, "/v1/messages")
+        assert response.headers["X-ZLRS-Decision"].startswith("hit;")
+        assert graph.threads == {threading.current_thread().name}
+        await front.close()
 
 
 async def test_failed_and_abandoned_answers_are_not_settled() -> None:

@@ -194,17 +194,16 @@ impl RemoteStore {
             count(&counts.absent);
             return None;
         }
-        // The embedded tier may know better: a withdrawal of its own, or a newer answer.
-        match self.shared.front.put(entry.clone(), PATIENCE) {
-            Ok(Written::Committed) => {
-                count(&counts.found);
-                Some(Arc::new(entry))
-            }
-            Ok(Written::Queued | Written::Superseded) | Err(_) => {
-                count(&counts.absent);
-                None
-            }
+        let entry = Arc::new(entry);
+        // The embedded tier may know better: a withdrawal or a purge of its own, or a newer answer.
+        if self.shared.front.refuses(&entry) {
+            count(&counts.absent);
+            return None;
         }
+        // Nobody waits for it to be kept; what is not costs another look there.
+        let _: Result<Written, _> = self.shared.front.put((*entry).clone(), Duration::ZERO);
+        count(&counts.found);
+        Some(entry)
     }
 
     /// Tells everybody; waits a little for it to be written.
@@ -252,6 +251,10 @@ impl Store for RemoteStore {
             self.shared.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
         Ok(written)
+    }
+
+    fn refuses(&self, entry: &Arc<Entry>) -> bool {
+        self.shared.is_purged(entry) || self.shared.front.refuses(entry)
     }
 
     fn tombstone(&self, key: &Digest, at_ms: u64, reason: &str) -> Result<(), StoreError> {

@@ -7,14 +7,14 @@
 #[path = "support/servers.rs"]
 mod servers;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use servers::{Server, cluster, has_server};
 use zlrs_graph::{Digest, LookupFacts, Route};
 use zlrs_remote::{RemoteSettings, RemoteStore};
-use zlrs_store::{Draft, Entry, Lookup, MemoryStore, Purge, Secrets, Store, Written};
+use zlrs_store::{Draft, Entry, Lookup, MemoryStore, Purge, Secrets, Stats, Store, StoreError, Written};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 const WAIT: Duration = Duration::from_secs(5);
@@ -141,6 +141,142 @@ fn what_comes_from_there_is_checked_like_a_strangers() {
     assert_eq!(said(&two, 7), Some(b"answer 7".to_vec()));
     assert!(count(&two.counts().corrupt) >= 5, "{:?}", two.counts());
     assert!(two.is_asked(), "values are no reason to leave the server out");
+}
+
+/// A tier whose writes are never done in time.
+struct Unhurried {
+    store: MemoryStore,
+    longest_wait: Mutex<Duration>,
+}
+
+impl Store for Unhurried {
+    fn get(&self, key: &Digest, now_ms: u64) -> Lookup {
+        self.store.get(key, now_ms)
+    }
+
+    fn get_now(&self, key: &Digest, now_ms: u64) -> Option<Lookup> {
+        self.store.get_now(key, now_ms)
+    }
+
+    fn put(&self, _: Entry, wait: Duration) -> Result<Written, StoreError> {
+        let mut longest = self.longest_wait.lock().unwrap();
+        *longest = wait.max(*longest);
+        Ok(Written::Queued)
+    }
+
+    fn refuses(&self, entry: &Arc<Entry>) -> bool {
+        self.store.refuses(entry)
+    }
+
+    fn tombstone(&self, key: &Digest, at_ms: u64, reason: &str) -> Result<(), StoreError> {
+        self.store.tombstone(key, at_ms, reason)
+    }
+
+    fn purge(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError> {
+        self.store.purge(what, at_ms)
+    }
+
+    fn purge_until(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError> {
+        self.store.purge_until(what, at_ms)
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.store.flush()
+    }
+
+    fn stats(&self) -> Stats {
+        self.store.stats()
+    }
+
+    fn broken(&self) -> Option<String> {
+        self.store.broken()
+    }
+
+    fn close(&self) {
+        self.store.close();
+    }
+}
+
+#[test]
+fn a_lookup_waits_for_no_write_of_the_embedded_tier_and_hears_its_withdrawals() {
+    if !has_server() {
+        return;
+    }
+    let server = Server::start();
+    let secrets = Secrets::ephemeral().unwrap();
+    let settings = patient(RemoteSettings::single(&server.address()));
+    let one = machine(&settings, &secrets);
+    for id in 0..4 {
+        one.put(entry(id, &secrets), WAIT).unwrap();
+    }
+    one.flush().unwrap();
+    let front = Arc::new(Unhurried { store: MemoryStore::new(100, 1 << 20), longest_wait: Mutex::default() });
+    // What was withdrawn and purged here in an earlier run, and never told.
+    front.tombstone(&digest("key", 1), NOW_MS, "test").unwrap();
+    front.purge(Purge::Node(digest("node", 2)), NOW_MS).unwrap();
+    let two = RemoteStore::new(Arc::clone(&front) as Arc<dyn Store>, secrets.verifier(), &settings).unwrap();
+    for id in 0..4 {
+        let expected = (id != 1 && id != 2).then(|| format!("answer {id}").into_bytes());
+        assert_eq!(said(&two, id), expected, "{id}");
+    }
+    assert_eq!(*front.longest_wait.lock().unwrap(), Duration::ZERO);
+}
+
+#[test]
+fn an_old_purge_empties_no_store_at_a_later_start_and_a_lost_list_is_read_anew() {
+    if !has_server() {
+        return;
+    }
+    let server = Server::start();
+    let secrets = Secrets::ephemeral().unwrap();
+    let settings = patient(RemoteSettings::single(&server.address()));
+    let one = machine(&settings, &secrets);
+    for what in [Purge::Tag(7), Purge::Tag(8), Purge::All] {
+        one.purge(what, NOW_MS).unwrap();
+    }
+    let since = |id: u64| {
+        let draft = Draft {
+            key: digest("key", id),
+            scope: digest("scope", 0),
+            node: digest("node", id),
+            tenant: digest("tenant", 0),
+            route: Route::Same,
+            created_ms: NOW_MS + 1,
+            expires_ms: NOW_MS + 86_400_000,
+            body: b"since".to_vec(),
+        };
+        Entry::seal(draft, &secrets)
+    };
+    let front = Arc::new(MemoryStore::new(100, 1 << 20));
+    front.put(since(1), WAIT).unwrap();
+    front.put(entry(2, &secrets), WAIT).unwrap();
+    let two = RemoteStore::new(Arc::clone(&front) as Arc<dyn Store>, secrets.verifier(), &settings).unwrap();
+    let is_kept = |id: u64| matches!(front.get(&digest("key", id), NOW_MS + 1), Lookup::Found(_));
+    eventually("the purge is read", || !is_kept(2));
+    assert!(is_kept(1), "it was asked for after the purge");
+    // The server forgets everything, and its list is shorter than what was read of it.
+    server.cli(&["FLUSHALL"]);
+    front.put(since(3), WAIT).unwrap();
+    one.purge(Purge::All, NOW_MS + 1).unwrap();
+    eventually("the purge after the loss is read", || !is_kept(1) && !is_kept(3));
+    two.close();
+}
+
+#[test]
+fn a_withdrawn_answer_is_gone_from_there() {
+    if !has_server() {
+        return;
+    }
+    let server = Server::start();
+    let secrets = Secrets::ephemeral().unwrap();
+    let store = machine(&patient(RemoteSettings::single(&server.address())), &secrets);
+    store.put(entry(1, &secrets), WAIT).unwrap();
+    store.flush().unwrap();
+    let names = || server.cli(&["KEYS", "*e:*"]);
+    assert!(names().contains(&digest("key", 1).to_hex()));
+    store.tombstone(&digest("key", 1), NOW_MS, "test").unwrap();
+    eventually("it is removed", || !names().contains(&digest("key", 1).to_hex()));
+    assert!(server.cli(&["KEYS", "*t:*"]).contains(&digest("key", 1).to_hex()));
 }
 
 fn prefix(name: &str) -> &str {

@@ -132,6 +132,11 @@ impl Store for MemoryStore {
         Ok(Written::Committed)
     }
 
+    fn refuses(&self, entry: &Arc<Entry>) -> bool {
+        let content = self.content();
+        content.closed || content.refuses(entry)
+    }
+
     fn tombstone(&self, key: &Digest, at_ms: u64, _reason: &str) -> Result<(), StoreError> {
         let mut content = self.content();
         if content.entries.get(key).is_some_and(|entry| entry.created_ms <= at_ms) {

@@ -157,6 +157,10 @@ pub trait Store: Send + Sync {
     /// [`StoreError::QueueFull`], [`StoreError::Broken`], [`StoreError::Closed`]; the entry is then not stored.
     fn put(&self, entry: Entry, wait: Duration) -> Result<Written, StoreError>;
 
+    /// Whether [`Store::put`] would refuse an entry: a withdrawal, a purge or a newer entry stands against it. Takes as
+    /// long as [`Store::get`] at most; what cannot be said in that time is refused.
+    fn refuses(&self, entry: &Arc<Entry>) -> bool;
+
     /// Makes sure that what was asked for at `at_ms` or earlier under `key` is never served again, also where it is
     /// stored later.
     /// Returns once that is durable. A store that cannot write a tombstone stops serving.

@@ -213,6 +213,14 @@ impl Store for SqliteStore {
         }
     }
 
+    fn refuses(&self, entry: &Arc<Entry>) -> bool {
+        let Ok(senders) = self.senders() else { return true };
+        let (done, answer) = bounded(1);
+        let request = Request::Refuses { entry: Arc::clone(entry), done };
+        let is_asked = senders.lookups.try_send(request).is_ok();
+        !is_asked || answer.recv_timeout(self.read_deadline).unwrap_or(true)
+    }
+
     fn tombstone(&self, key: &Digest, at_ms: u64, reason: &str) -> Result<(), StoreError> {
         let result =
             self.command(|done| Command::Tombstone { key: *key, at_ms, reason: reason.to_owned(), done });
@@ -296,7 +304,7 @@ fn ask(
     deadline: Duration,
 ) -> Result<Lookup, LookupFacts> {
     let (done, answer) = bounded(1);
-    reader.try_send(Request { key: *key, now_ms, done }).map_err(|error| match error {
+    reader.try_send(Request::Lookup { key: *key, now_ms, done }).map_err(|error| match error {
         TrySendError::Full(_) => LookupFacts::Slow,
         TrySendError::Disconnected(_) => LookupFacts::Unavailable,
     })?;
@@ -356,8 +364,8 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 drop(reader.recv().unwrap());
-                let request: super::Request = reader.recv().unwrap();
-                request.done.send(Lookup::Nothing(LookupFacts::Absent)).unwrap();
+                let Ok(super::Request::Lookup { done, .. }) = reader.recv() else { return };
+                done.send(Lookup::Nothing(LookupFacts::Absent)).unwrap();
             });
             assert_eq!(ask(&lookups, &key, 0, Duration::MAX).unwrap_err(), LookupFacts::Unavailable);
             assert_eq!(ask(&lookups, &key, 0, Duration::MAX).unwrap().facts(), LookupFacts::Absent);

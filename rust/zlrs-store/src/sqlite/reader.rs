@@ -16,7 +16,7 @@ use zlrs_graph::{Digest, LookupFacts, Versions, route_of_code};
 
 use super::bodies::Bodies;
 use super::index::{Index, Place};
-use super::rows::{signed, unsigned};
+use super::rows::{is_refused, signed, unsigned};
 use super::shared::{Shared, add};
 use crate::secrets::Verifier;
 use crate::{Entry, Lookup};
@@ -32,11 +32,12 @@ const PRUNE_AFTER: usize = 4096;
 /// A reader hardly ever waits for a lock in WAL mode; when it does, a miss is better.
 const LOCK_WAIT: Duration = Duration::from_millis(2);
 
-/// One lookup.
-pub struct Request {
-    pub key: Digest,
-    pub now_ms: u64,
-    pub done: Sender<Lookup>,
+/// What the thread is asked.
+pub enum Request {
+    /// One lookup.
+    Lookup { key: Digest, now_ms: u64, done: Sender<Lookup> },
+    /// Whether something stands against an entry.
+    Refuses { entry: Arc<Entry>, done: Sender<bool> },
 }
 
 pub struct Reader {
@@ -315,13 +316,21 @@ pub fn run(reader: &Mutex<Option<Reader>>, requests: &Receiver<Request>) {
     for request in requests {
         let mut held = reader.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(reader) = held.as_mut() else { return };
-        let lookup = reader.look_up(&request.key, request.now_ms);
+        let (key, now_ms, done) = match request {
+            Request::Lookup { key, now_ms, done } => (key, now_ms, done),
+            Request::Refuses { entry, done } => {
+                // What cannot be read is refused.
+                let _ = done.send(is_refused(&reader.connection, &entry).unwrap_or(true));
+                continue;
+            }
+        };
+        let lookup = reader.look_up(&key, now_ms);
         let (bodies, bytes) = reader.bodies.size();
         reader.shared.counters.cached_bodies.store(bodies as u64, Ordering::Relaxed);
         reader.shared.counters.cached_bytes.store(bytes, Ordering::Relaxed);
         // A caller whose deadline has passed is gone.
-        let _ = request.done.send(lookup);
-        reader.prune(request.now_ms);
+        let _ = done.send(lookup);
+        reader.prune(now_ms);
     }
 }
 
