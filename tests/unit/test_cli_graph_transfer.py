@@ -87,6 +87,33 @@ def test_purge_by_what_was_asked(folder, capsys, options, gone) -> None:
     assert known(folder) == [text for number, (text, _) in enumerate(ASKS) if number not in gone]
 
 
+def recorded(path, kind):
+    lines = [line for chain in (path / "audit").iterdir() for line in chain.read_text().splitlines()]
+    return [body for body in (json.loads(line)["body"] for line in lines) if body["kind"] == kind]
+
+
+def test_purges_and_imports_leave_a_record_without_any_text(folder, tmp_path, capsys) -> None:
+    assert main(["graph", "export", "--full", "--graph", str(folder)]) == 0
+    lines = capsys.readouterr().out
+    file = tmp_path / "entries.jsonl"
+    file.write_text(lines)
+    copy = tmp_path / "copy"
+    copy.mkdir(mode=0o700)
+    shutil.copy2(folder / "graph.key", copy / "graph.key")
+    assert main(["graph", "import", str(file), "--graph", str(copy)]) == 0
+    imported = recorded(copy, "imported")
+    keys = [json.loads(line)["key"] for line in lines.splitlines()]
+    assert [body["entry"] for body in imported] == keys
+    assert main(["graph", "purge", "--graph", str(copy), "--entity", "order 1042"]) == 0
+    assert main(["graph", "purge", "--graph", str(copy), "--all"]) == 0
+    by_entity, everything = sorted(recorded(copy, "purged"), key=lambda body: body["what"], reverse=True)
+    assert (by_entity["what"], everything["what"]) == ("entity", "all")
+    assert by_entity["entries"] >= 2
+    assert by_entity["entries"] + everything["entries"] == len(keys)
+    assert all("1042" != name for name in by_entity["which"])
+    assert GraphFiles(copy).verify().faults == 0
+
+
 def test_a_purge_by_nothing_is_refused(folder, capsys) -> None:
     assert main(["graph", "purge", "--graph", str(folder), "--entity", "the"]) == 1
     assert "names nothing" in capsys.readouterr().err

@@ -199,7 +199,7 @@ def _purge(folder: Path, files: GraphFiles, options: argparse.Namespace) -> int:
             "purge wants exactly one choice", suggestion="For example --all, or --node HEX"
         )
     what, which = chosen[0]
-    with DecisionGraph(folder, GraphSettings(audit=False)) as graph:
+    with DecisionGraph(folder, GraphSettings()) as graph:
         if graph.state() != "ready":
             raise ZlrsError(f"the graph cannot be opened: {graph.state()}")
         try:
@@ -241,7 +241,7 @@ def _file(name: str | None) -> Path:
 def _import(folder: Path, options: argparse.Namespace) -> int:
     path, now_ms = _file(options.name), time.time_ns() // 1_000_000
     seen: Counter[str] = Counter()
-    with DecisionGraph(folder, GraphSettings(audit=False)) as graph, path.open(encoding="utf-8") as lines:
+    with DecisionGraph(folder, GraphSettings()) as graph, path.open(encoding="utf-8") as lines:
         if graph.state() != "ready":
             raise ZlrsError(f"the graph cannot be opened: {graph.state()}")
         for line in lines:

@@ -160,15 +160,7 @@ impl PyGraph {
         let unknown = || PyValueError::new_err(format!("cannot purge {what} {which:?}"));
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
         if let Some(topic) = topic_of(what) {
-            let tags = self.graph.purge_tags(topic, which);
-            if which.is_empty() || tags.is_empty() {
-                return Err(unknown());
-            }
-            return detached(py, || {
-                tags.iter().try_fold(0, |sum, tag| {
-                    Ok::<_, StoreError>(sum + self.graph.purge(Purge::Tag(*tag), now_ms)?)
-                })
-            });
+            return detached(py, || self.graph.purge_topic(topic, which, now_ms))?.ok_or_else(unknown);
         }
         let what = purge_of(what, which).ok_or_else(unknown)?;
         detached(py, || self.graph.purge(what, now_ms))

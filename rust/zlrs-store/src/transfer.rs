@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zlrs_graph::{Digest, Versions, route_code, route_of_code};
 
+use crate::graph::record;
 use crate::offline::Offline;
 use crate::secrets::Verifier;
 use crate::{Draft, Entry, Graph, StoreError, Written};
@@ -166,7 +167,10 @@ impl Graph {
         };
         let sealed = Entry::seal(draft, secrets).with_tags(entry.tags);
         Ok(match self.serving()?.put(sealed, COMMIT_WAIT)? {
-            Written::Committed | Written::Queued => Imported::Stored,
+            Written::Committed | Written::Queued => {
+                self.keep_record(&record::imported(&entry.key, &entry.key_id, now_ms));
+                Imported::Stored
+            }
             Written::Superseded => Imported::Superseded,
         })
     }

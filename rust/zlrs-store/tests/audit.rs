@@ -29,6 +29,30 @@ fn chain(records: u64) -> (TempDir, PathBuf, Arc<Secrets>) {
     (folder, path, secrets)
 }
 
+#[test]
+fn what_must_not_be_lost_waits_for_a_place_in_a_full_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let secrets = Arc::new(Secrets::ephemeral().unwrap());
+    let audit = Audit::open(&folder.path().join("audit"), &secrets, Notices::default(), NOW_MS).unwrap();
+    let kept: u64 = 20;
+    for number in 0..kept {
+        // Faster than they are written, until one finds no place; the queue is full at that moment.
+        let dropped = audit.counts().1;
+        while audit.counts().1 == dropped {
+            audit.add_text("{\"kind\":\"decision\"}".to_owned());
+        }
+        audit.keep(&json!({"kind": "trial", "number": number}));
+    }
+    audit.flush().unwrap();
+    assert_eq!(audit.broken(), None);
+    let path = audit.path().to_owned();
+    audit.close();
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(text.matches("\"kind\":\"trial\"").count() as u64, kept);
+    let report = verify_audit(&path, Some(&secrets.verifier())).unwrap();
+    assert!(report.dropped_records >= kept);
+}
+
 fn newlines(bytes: &[u8]) -> usize {
     bytes.split(|byte| *byte == b'\n').count() - 1
 }

@@ -38,6 +38,8 @@ const HASH_CLOSE: &str = "\"}";
 /// Records that may wait to be written; more are dropped and counted in the log itself. A hundred milliseconds at
 /// eighty thousand records a second.
 const QUEUE_RECORDS: usize = 8192;
+/// How long a record that must not be lost waits for a place. The thread writes the whole queue in a fraction of it.
+const KEEP_WAIT: Duration = Duration::from_secs(5);
 /// How long a flush may take.
 const FLUSH_WAIT: Duration = Duration::from_secs(30);
 
@@ -132,6 +134,15 @@ impl Audit {
         let Some(sender) = self.sender() else { return };
         if let Err(TrySendError::Full(_)) = sender.try_send(Message::Record(body)) {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// [`Audit::add`] for what must not be lost: evidence, withdrawals, purges. Waits for a place in a full queue; a log
+    /// that has none for seconds is out of service, and with it the graph.
+    pub fn keep(&self, body: &Value) {
+        let Some(sender) = self.sender() else { return };
+        if sender.send_timeout(Message::Record(body.to_string()), KEEP_WAIT).is_err() {
+            self.shared.fail(format!("a record could not be written for {KEEP_WAIT:?}; restart"));
         }
     }
 

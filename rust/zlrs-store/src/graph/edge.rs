@@ -160,7 +160,7 @@ impl Graph {
         let seen = self.evidence.change_edge(&edge.edge, |record| record.observe(&edge.entry, is_wrong));
         if let Ok(record) = seen {
             self.counts.edge_comparisons.fetch_add(1, Ordering::Relaxed);
-            self.add_record(&record::edge_seen(decision, &edge.edge, agreement, record));
+            self.keep_record(&record::edge_seen(decision, &edge.edge, agreement, record));
         }
         if agreement == Agreement::Agree {
             // The answer was compared with the upstream's, whichever form asked for it.

@@ -138,7 +138,7 @@ impl Graph {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let counts = appointed.counts();
-        self.add_record(&record::judged(
+        self.keep_record(&record::judged(
             decision,
             &Judged { name: appointed.name, verdict, counts, calls, milliseconds },
         ));

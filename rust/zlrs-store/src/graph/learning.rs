@@ -120,7 +120,7 @@ impl Graph {
         if wrong.is_some() {
             self.counts.trials_wrong.fetch_add(1, Ordering::Relaxed);
         }
-        self.add_record(&record::trial(decision, node, stored, agreement, was_served, &pool));
+        self.keep_record(&record::trial(decision, node, stored, agreement, was_served, &pool));
         true
     }
 

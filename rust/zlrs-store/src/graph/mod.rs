@@ -12,9 +12,10 @@ mod forms;
 mod judge;
 mod learning;
 mod plain;
+mod purge;
 mod recheck;
 mod rechecks;
-mod record;
+pub(crate) mod record;
 mod replay;
 mod request;
 mod settle;
@@ -47,7 +48,7 @@ use crate::audit::Audit;
 use crate::evidence::{Evidence, LabelledPool};
 use crate::notices::Notices;
 use crate::secrets::{Secrets, Verifier};
-use crate::{Directory, Limits, MemoryStore, Purge, SqliteStore, Store, StoreError};
+use crate::{Directory, Limits, MemoryStore, SqliteStore, Store, StoreError};
 
 /// Puts another store before or behind one; entries carry the signature of the key.
 pub type Behind<'b> = &'b dyn Fn(Arc<dyn Store>, Verifier) -> Result<Box<dyn Store>, StoreError>;
@@ -231,7 +232,7 @@ impl Graph {
         let at_ms = now_ms.max(self.latest_ms.load(Ordering::Relaxed));
         store.tombstone(&keys.entry, at_ms, reason)?;
         self.withdraw_form(keys, &decision.ask, at_ms)?;
-        self.add_record(&record::withdrawn(decision, reason));
+        self.keep_record(&record::withdrawn(decision, reason));
         Ok(())
     }
 
@@ -240,14 +241,6 @@ impl Graph {
         if self.out_of_service().is_none() {
             self.add_record(&record::rewritten(decision, changes));
         }
-    }
-
-    /// Removes entries; returns how many. Answers that were asked for before `now_ms` and come later are refused.
-    ///
-    /// # Errors
-    /// When the store cannot write.
-    pub fn purge(&self, what: Purge, now_ms: u64) -> Result<u64, StoreError> {
-        self.serving()?.purge(what, now_ms.max(self.latest_ms.load(Ordering::Relaxed)))
     }
 
     /// Takes the lines for the operator's log that have come up since.
@@ -287,6 +280,13 @@ impl Graph {
 
     fn note_credential(&self, who: &Digest, status: u16, asked_ms: u64) {
         self.credentials.lock().unwrap_or_else(PoisonError::into_inner).note(who, status, asked_ms);
+    }
+
+    /// For evidence, withdrawals and purges: none of them is dropped. Blocks while the queue is full.
+    pub(crate) fn keep_record(&self, body: &serde_json::Value) {
+        if let Some(audit) = &self.audit {
+            audit.keep(body);
+        }
     }
 
     fn add_record(&self, body: &serde_json::Value) {

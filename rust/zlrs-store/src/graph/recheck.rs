@@ -31,7 +31,7 @@ impl Graph {
             None => &self.counts.rechecks_inconclusive,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        self.add_record(&record::rechecked(decision, response.status, agreement));
+        self.keep_record(&record::rechecked(decision, response.status, agreement));
         Settled::Rechecked(agreement)
     }
 

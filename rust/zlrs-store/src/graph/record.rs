@@ -212,6 +212,16 @@ pub(super) fn withdrawn(decision: &Decision, reason: &str) -> Value {
     json!({"kind": "withdrawn", "decision": decision.audit, "reason": reason})
 }
 
+/// Entries that were removed on somebody's word. What they were chosen by is a keyed hash or a time.
+pub(super) fn purged(kind: &str, which: &[String], entries: u64, at_ms: u64) -> Value {
+    json!({"kind": "purged", "what": kind, "which": which, "entries": entries, "at_ms": at_ms})
+}
+
+/// An entry that came from a file.
+pub(crate) fn imported(entry: &Digest, signed_by: &str, at_ms: u64) -> Value {
+    json!({"kind": "imported", "entry": entry.to_hex(), "signed_by": signed_by, "at_ms": at_ms})
+}
+
 fn name_of(refusal: &Refusal) -> &'static str {
     refusal.reason.name()
 }

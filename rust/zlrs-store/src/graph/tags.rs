@@ -27,18 +27,19 @@ pub enum Topic {
 }
 
 impl Topic {
-    const fn name(self) -> &'static [u8] {
+    /// `model`, `entity` or `factor`.
+    pub const fn title(self) -> &'static str {
         match self {
-            Self::Model => b"model",
-            Self::Entity => b"entity",
-            Self::Factor => b"factor",
+            Self::Model => "model",
+            Self::Entity => "entity",
+            Self::Factor => "factor",
         }
     }
 }
 
 /// The keyed hash of a text.
 pub(super) fn tag(key: &[u8; 32], topic: Topic, text: &str) -> u64 {
-    let digest = Digest::keyed(key, [topic.name(), text.as_bytes()]);
+    let digest = Digest::keyed(key, [topic.title().as_bytes(), text.as_bytes()]);
     let mut word = [0; 8];
     word.copy_from_slice(&digest.0[..8]);
     u64::from_le_bytes(word)
