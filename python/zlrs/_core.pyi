@@ -838,7 +838,7 @@ class Graph:
 
         Keys: hits, misses, skipped, stored, refused, entries, bytes, cached_bodies, cached_bytes,
         lookups_found, lookups_absent, lookups_slow, lookups_behind, corrupt, committed, dropped, evicted,
-        tombstones, audit_records, audit_dropped.
+        tombstones, untold, audit_records, audit_dropped.
         """
 
     def notices(self) -> list[str]:

@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from zlrs import _core
-from zlrs.errors import ConfigurationError, from_core
+from zlrs.errors import from_core
 from zlrs.factors import configured as configured_factors
 from zlrs.graph_files import GraphFiles, StoredEntry, VerifyReport, repeat
-from zlrs.graph_settings import GraphSettings, RemoteStore
+from zlrs.graph_settings import GraphSettings, RemoteStore, configured_remote
 from zlrs.graph_types import Decision, Graph, PlainAnswer, Pool, PoolClass, PoolEvidence, PoolProgress
 from zlrs.judge import configured as configured_judge
 
@@ -68,6 +68,7 @@ __all__ = [
     "RemoteStore",
     "StoredEntry",
     "VerifyReport",
+    "configured_remote",
     "default_directory",
     "follow_load",
     "repeat",
@@ -159,20 +160,7 @@ class DecisionGraph:
             patterns=section.patterns,
             patterns_off=section.patterns_off,
         )
-        remote = None
-        if section.remote:
-            variable = section.remote_password_env
-            password = os.environ.get(variable) if variable else None
-            if variable and password is None:
-                raise ConfigurationError(f"graph.remote_password_env: the variable {variable} is not set")
-            remote = RemoteStore(
-                addresses=list(section.remote),
-                is_cluster=section.remote_is_cluster,
-                deadline_ms=max(1, round(section.remote_deadline_seconds * 1000)),
-                prefix=section.remote_prefix,
-                username=section.remote_username,
-                password=password,
-            )
+        remote = configured_remote(section)
         judge = configured_judge(section)
         known = configured_factors(factors)
         try:
@@ -300,7 +288,10 @@ class DecisionGraph:
         self._core.note_changes(_own(decision), msgspec.json.encode(changes).decode())
 
     def purge(self, what: PurgeBy = "all", which: str = "") -> int:
-        """Remove entries; returns how many.
+        """Remove entries; returns how many. With an answer goes what the *canonical* route keeps of it.
+
+        Answers that were asked for before, and come later, are refused. `stats()["untold"]` is how many
+        purges and withdrawals the remote store, where there is one, has not been told of yet.
 
         Args:
             what: By what they are chosen.

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import os
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
+
+from zlrs.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from zlrs.config import GraphSettings as GraphSection
 
 _MIB = 1 << 20
 _DAY_S = 86_400
@@ -89,3 +95,25 @@ class RemoteStore(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"RemoteStore({self.addresses}, is_cluster={self.is_cluster})"
+
+
+def configured_remote(section: GraphSection) -> RemoteStore | None:
+    """The remote store of a configuration; None where it has none.
+
+    Raises:
+        ConfigurationError: Its password is not in the environment.
+    """
+    if not section.remote:
+        return None
+    variable = section.remote_password_env
+    password = os.environ.get(variable) if variable else None
+    if variable and password is None:
+        raise ConfigurationError(f"graph.remote_password_env: the variable {variable} is not set")
+    return RemoteStore(
+        addresses=list(section.remote),
+        is_cluster=section.remote_is_cluster,
+        deadline_ms=max(1, round(section.remote_deadline_seconds * 1000)),
+        prefix=section.remote_prefix,
+        username=section.remote_username,
+        password=password,
+    )

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from zlrs.cli.dispatch import main
 from zlrs.config import GraphSettings as Section
 from zlrs.errors import ConfigurationError
 from zlrs.graph import DecisionGraph, GraphSettings, RemoteStore
@@ -109,3 +110,52 @@ def test_an_address_that_is_none_bypasses_the_graph_and_says_so(tmp_path) -> Non
     with DecisionGraph(tmp_path / "graph", SETTINGS, RemoteStore(addresses=["nowhere"])) as graph:
         assert graph.state().startswith("bypass: ")
         assert "redis://" in graph.state()
+
+
+def config_of(tmp_path, address):
+    file = tmp_path / "zlrs.toml"
+    file.write_text(
+        f"""
+[graph]
+path = "{tmp_path / "one"}"
+remote = ["{address}"]
+remote_deadline_seconds = 1.0
+remote_password_env = "A_PASSWORD"
+"""
+    )
+    return ["--config", str(file)]
+
+
+def test_a_purge_from_the_command_line_is_one_of_the_remote_store_too(
+    address, tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setenv("A_PASSWORD", "secret")
+    remote = RemoteStore(addresses=[address], password="secret", deadline_ms=1000)
+    one, two = tmp_path / "one", tmp_path / "two"
+    with DecisionGraph(one, SETTINGS, remote) as first:
+        decision = first.decide(*request("When?"), now_ms())
+        assert first.settle(decision, 200, HEAD, ANSWER, True, now_ms()) == "stored"
+        first.flush()
+    two.mkdir(mode=0o700)
+    shutil.copy2(one / "graph.key", two / "graph.key")
+    assert main(["graph", "purge", "--all", *config_of(tmp_path, address)]) == 0
+    assert "2 entries removed" in capsys.readouterr().out
+    for folder in (one, two):
+        with DecisionGraph(folder, SETTINGS, remote) as graph:
+            # A machine that has just started reads the list of purges first thing, in a thread.
+            for _ in range(200):
+                if graph.decide(*request("When?"), now_ms()).kind == "miss":
+                    break
+                time.sleep(0.05)
+            assert graph.decide(*request("When?"), now_ms()).kind == "miss"
+
+
+def test_a_purge_that_the_remote_store_does_not_hear_is_an_error(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("A_PASSWORD", "secret")
+    with DecisionGraph(tmp_path / "one", SETTINGS) as graph:
+        decision = graph.decide(*request("When?"), now_ms())
+        assert graph.settle(decision, 200, HEAD, ANSWER, True, now_ms()) == "stored"
+    assert main(["graph", "purge", "--all", *config_of(tmp_path, "redis://127.0.0.1:1/")]) == 1
+    shown = capsys.readouterr()
+    assert "2 entries removed" in shown.out
+    assert "does not answer" in shown.err

@@ -154,8 +154,11 @@ def test_purge_removes_what_is_named_and_nothing_else(folder, capsys, what, left
 def test_purge_of_one_entry_or_node(folder, capsys) -> None:
     entries = GraphFiles(folder).entries()
     code, text, _ = run(capsys, "purge", "--entry", entries[0].key, "--graph", str(folder))
-    assert (code, text) == (0, "1 entries removed\n")
-    canonical = next(entry for entry in entries[1:] if entry.route == "canonical")
+    assert (code, text) == (0, "2 entries removed\n"), "the answer, and what the canonical route keeps of it"
+    left = GraphFiles(folder).entries()
+    assert [entry.route for entry in left].count("canonical") == 9
+    assert [entry.route for entry in left].count("same") == 29, "other wordings have their own answers"
+    canonical = next(entry for entry in left if entry.route == "canonical")
     code, text, _ = run(capsys, "purge", "--node", canonical.node[:16], "--graph", str(folder))
     assert code == 0
     assert all(entry.node != canonical.node for entry in GraphFiles(folder).entries())

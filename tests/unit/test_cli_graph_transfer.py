@@ -110,7 +110,7 @@ def test_purges_and_imports_leave_a_record_without_any_text(folder, tmp_path, ca
     assert (by_entity["what"], everything["what"]) == ("entity", "all")
     assert by_entity["entries"] >= 2
     assert by_entity["entries"] + everything["entries"] == len(keys)
-    assert all("1042" != name for name in by_entity["which"])
+    assert all(name != "1042" for name in by_entity["which"])
     assert GraphFiles(copy).verify().faults == 0
 
 

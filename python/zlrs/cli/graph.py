@@ -16,7 +16,15 @@ from zlrs.cli.output import print_error
 from zlrs.cli.parser import Parser
 from zlrs.config import load
 from zlrs.errors import InvalidRequestError, NotFoundError, ZlrsError
-from zlrs.graph import MEMORY, DecisionGraph, GraphFiles, GraphSettings, default_directory, repeat
+from zlrs.graph import (
+    MEMORY,
+    DecisionGraph,
+    GraphFiles,
+    GraphSettings,
+    configured_remote,
+    default_directory,
+    repeat,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -39,6 +47,8 @@ _EXAMPLES = """examples:
   zlrs graph train --help"""
 _EXPORT_LIMIT = 100_000_000
 _INSPECT_LIMIT = 100
+_TELL_SECONDS = 5.0
+_TELL_PAUSE_SECONDS = 0.05
 
 
 _NAMED: dict[PurgeBy, Callable[[StoredEntry], str]] = {
@@ -199,7 +209,8 @@ def _purge(folder: Path, files: GraphFiles, options: argparse.Namespace) -> int:
             "purge wants exactly one choice", suggestion="For example --all, or --node HEX"
         )
     what, which = chosen[0]
-    with DecisionGraph(folder, GraphSettings()) as graph:
+    remote = configured_remote(load(file=options.config).config.graph)
+    with DecisionGraph(folder, GraphSettings(), remote) as graph:
         if graph.state() != "ready":
             raise ZlrsError(f"the graph cannot be opened: {graph.state()}")
         try:
@@ -210,7 +221,22 @@ def _purge(folder: Path, files: GraphFiles, options: argparse.Namespace) -> int:
                 suggestion='For example --entity "order 1042"',
             ) from None
         print(f"{removed} entries removed")
+        if not _is_told(graph):
+            raise ZlrsError(
+                "the remote store of graph.remote does not answer: it and the other machines still have them",
+                suggestion="Purge again when it answers",
+            )
     return 0
+
+
+def _is_told(graph: DecisionGraph) -> bool:
+    """Whether the remote store, where there is one, has been told of everything; waits a while for it."""
+    give_up = time.monotonic() + _TELL_SECONDS
+    while graph.stats()["untold"]:
+        if time.monotonic() >= give_up:
+            return False
+        time.sleep(_TELL_PAUSE_SECONDS)
+    return True
 
 
 def _whole(files: GraphFiles, what: PurgeBy, digits: str) -> str:

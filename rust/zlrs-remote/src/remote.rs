@@ -1,6 +1,6 @@
 //! The store itself: an embedded tier, and a remote one behind it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     began: Instant,
     purges: Mutex<Vec<(Purge, u64)>>,
     is_overfull: AtomicBool,
+    /// News of ours that is not written yet.
+    untold: AtomicU64,
 }
 
 impl Shared {
@@ -74,6 +76,10 @@ impl Shared {
 
     pub fn note_backlog(&self, waiting: usize, most: usize) {
         self.is_overfull.store(waiting > most, Ordering::Release);
+    }
+
+    pub fn note_told(&self) {
+        self.untold.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub fn note_purge(&self, purge: Purge, at_ms: u64) {
@@ -122,6 +128,7 @@ impl RemoteStore {
             began,
             purges: Mutex::default(),
             is_overfull: AtomicBool::new(false),
+            untold: AtomicU64::new(0),
         });
         let (calls, calls_in) = bounded(QUEUE);
         let worker = Worker {
@@ -209,7 +216,11 @@ impl RemoteStore {
     /// Tells everybody; waits a little for it to be written.
     fn tell(&self, news: News) -> Result<(), StoreError> {
         let (done, answer) = bounded(1);
-        self.calls.send_timeout(Call::Tell { news, done }, PATIENCE).map_err(|_| StoreError::QueueFull)?;
+        self.shared.untold.fetch_add(1, Ordering::Relaxed);
+        if self.calls.send_timeout(Call::Tell { news, done }, PATIENCE).is_err() {
+            self.shared.note_told();
+            return Err(StoreError::QueueFull);
+        }
         // Past it the thread goes on trying.
         let _ = answer.recv_timeout(PATIENCE);
         Ok(())
@@ -277,6 +288,10 @@ impl Store for RemoteStore {
         Ok(removed)
     }
 
+    fn tags_of(&self, what: Purge) -> Result<BTreeSet<u64>, StoreError> {
+        self.shared.front.tags_of(what)
+    }
+
     fn flush(&self) -> Result<(), StoreError> {
         self.shared.front.flush()?;
         let (done, answer) = bounded(1);
@@ -288,7 +303,7 @@ impl Store for RemoteStore {
     }
 
     fn stats(&self) -> Stats {
-        self.shared.front.stats()
+        Stats { untold: self.shared.untold.load(Ordering::Relaxed), ..self.shared.front.stats() }
     }
 
     fn broken(&self) -> Option<String> {

@@ -124,6 +124,7 @@ impl Worker {
             if self.write(&news).is_err() {
                 break;
             }
+            self.shared.note_told();
             if let Some((_, Some(done))) = self.backlog.pop_front() {
                 let _ = done.send(());
             }

@@ -7,6 +7,7 @@
 #[path = "support/servers.rs"]
 mod servers;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -178,6 +179,10 @@ impl Store for Unhurried {
 
     fn purge_until(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError> {
         self.store.purge_until(what, at_ms)
+    }
+
+    fn tags_of(&self, what: Purge) -> Result<BTreeSet<u64>, StoreError> {
+        self.store.tags_of(what)
     }
 
     fn flush(&self) -> Result<(), StoreError> {

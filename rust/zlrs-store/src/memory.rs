@@ -1,6 +1,6 @@
 //! A store that lives and dies with the process.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -164,6 +164,12 @@ impl Store for MemoryStore {
         }
         content.mark(what, at_ms);
         Ok(content.remove_where(|entry| entry.created_ms <= at_ms && what.names(entry)))
+    }
+
+    fn tags_of(&self, what: Purge) -> Result<BTreeSet<u64>, StoreError> {
+        let content = self.content();
+        let named = content.entries.values().filter(|entry| what.names(entry));
+        Ok(named.flat_map(|entry| entry.tags.iter().copied()).collect())
     }
 
     fn flush(&self) -> Result<(), StoreError> {

@@ -1,5 +1,6 @@
 //! The one interface of every store.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -139,6 +140,8 @@ pub struct Stats {
     pub evicted: u64,
     /// Tombstones written.
     pub tombstones: u64,
+    /// Withdrawals and purges that other machines have not been told of yet.
+    pub untold: u64,
 }
 
 /// A place for entries. All methods may be called from any thread.
@@ -182,6 +185,12 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// As for [`Store::tombstone`].
     fn purge_until(&self, what: Purge, at_ms: u64) -> Result<u64, StoreError>;
+
+    /// The tags of the entries that a purge names.
+    ///
+    /// # Errors
+    /// As for [`Store::tombstone`].
+    fn tags_of(&self, what: Purge) -> Result<BTreeSet<u64>, StoreError>;
 
     /// Waits until everything put before is committed.
     ///

@@ -75,6 +75,7 @@ impl Graph {
             ("dropped", store.dropped),
             ("evicted", store.evicted),
             ("tombstones", store.tombstones),
+            ("untold", store.untold),
             ("audit_records", records),
             ("audit_dropped", dropped_records),
         ]

@@ -126,12 +126,15 @@ impl Graph {
 
     /// The *same* route's answer to an ask was contradicted: what is kept of it here goes with it.
     pub(super) fn withdraw_form(&self, keys: &Keys, ask: &str, now_ms: u64) -> Result<(), StoreError> {
-        if ask.is_empty() || ask.chars().count() > ASK_CHARS_MAX {
-            return Ok(());
-        }
         // Also while the route is off: it may be switched on again.
-        let (node, entry) = self.canonical_keys(&ScopeKey(keys.scope.0), ask);
-        self.withdraw_canonical(&node, &entry, now_ms)
+        self.canonical_of(&keys.scope, ask)
+            .map_or(Ok(()), |(node, entry)| self.withdraw_canonical(&node, &entry, now_ms))
+    }
+
+    /// Node and entry of the canonical route for an ask; none for one that takes no part in it.
+    pub(super) fn canonical_of(&self, scope: &Digest, ask: &str) -> Option<(Digest, Digest)> {
+        let takes_part = !ask.is_empty() && ask.chars().count() <= ASK_CHARS_MAX;
+        takes_part.then(|| self.canonical_keys(&ScopeKey(scope.0), ask))
     }
 
     /// Both are durable on return: a store that cannot write a tombstone serves nothing from here on, evidence that
@@ -183,7 +186,8 @@ impl Graph {
         };
         self.remember_form(&keys.scope, &canonical.node, &canonical.ask, now_ms);
         // A full queue costs a later comparison; the store counts what it drops.
-        let tags = self.tags(&canonical.ask, [&canonical.model, &fresh.model], facts);
+        let models = [canonical.model.as_str(), fresh.model.as_str()];
+        let tags = self.tags_canonical(&canonical.entry, &canonical.ask, models, facts);
         let entry = Entry::seal(draft, &self.secrets).with_tags(tags);
         let _: Result<Written, _> = store.put(entry, Duration::ZERO);
     }

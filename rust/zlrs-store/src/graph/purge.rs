@@ -6,14 +6,23 @@ use super::{Graph, Topic, record};
 use crate::{Purge, StoreError};
 
 impl Graph {
-    /// Removes entries; returns how many. Answers that were asked for before `now_ms` and come later are refused. The
+    /// Removes entries; returns how many. With an answer goes what the *canonical* route keeps of it. Answers that were asked for before `now_ms` and come later are refused. The
     /// audit log says what was named, and how many went.
     ///
     /// # Errors
     /// When the store cannot write.
     pub fn purge(&self, what: Purge, now_ms: u64) -> Result<u64, StoreError> {
         let at_ms = self.purge_time(now_ms);
-        let removed = self.serving()?.purge(what, at_ms)?;
+        let store = self.serving()?;
+        let forms = match what {
+            Purge::Entry(_) | Purge::Node(_) => self.forms_named(&store.tags_of(what)?),
+            // Whatever else chooses an answer chooses what the canonical route keeps of it.
+            _ => Vec::new(),
+        };
+        let mut removed = store.purge(what, at_ms)?;
+        for form in forms {
+            removed += store.purge(Purge::Tag(form), at_ms)?;
+        }
         let (kind, which) = what.parts();
         self.keep_record(&record::purged(kind, &[which], removed, at_ms));
         Ok(removed)

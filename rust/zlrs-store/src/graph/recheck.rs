@@ -70,7 +70,8 @@ impl Graph {
             body: message,
         };
         // What cannot be written stays as it was, and runs out in its own time.
-        let tags = self.tags(&decision.ask, [&decision.model, &fresh.model], &decision.facts);
+        let models = [decision.model.as_str(), fresh.model.as_str()];
+        let tags = self.tags_same(&served.scope, &decision.ask, models, &decision.facts);
         let _ = self.in_service()?.put(Entry::seal(draft, &self.secrets).with_tags(tags), COMMIT_WAIT);
         Some(agreement)
     }

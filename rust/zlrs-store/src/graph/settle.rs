@@ -105,7 +105,8 @@ impl Graph {
             return Err(Refusal::whole(Reason::Refused));
         }
         let said = Said::of(protocol, &draft.body);
-        let tags = self.tags(&decision.ask, [&decision.model, &said.model], &decision.facts);
+        let models = [decision.model.as_str(), said.model.as_str()];
+        let tags = self.tags_same(&keys.scope, &decision.ask, models, &decision.facts);
         let entry = Entry::seal(draft, &self.secrets).with_tags(tags);
         self.rechecks.begin(&entry.key);
         match store.put(entry.clone(), COMMIT_WAIT) {

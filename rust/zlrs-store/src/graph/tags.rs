@@ -39,7 +39,10 @@ impl Topic {
 
 /// The keyed hash of a text.
 pub(super) fn tag(key: &[u8; 32], topic: Topic, text: &str) -> u64 {
-    let digest = Digest::keyed(key, [topic.title().as_bytes(), text.as_bytes()]);
+    first_word(&Digest::keyed(key, [topic.title().as_bytes(), text.as_bytes()]))
+}
+
+fn first_word(digest: &Digest) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&digest.0[..8]);
     u64::from_le_bytes(word)
@@ -80,6 +83,52 @@ impl Graph {
             .take(TAGS)
             .collect::<BTreeSet<_>>()
             .into_iter()
+            .collect()
+    }
+
+    /// What names the canonical entry of an ask by number: the first is carried by every answer to its wordings, with the
+    /// second to know it by; the last by the entry itself.
+    fn form_tags(&self, canonical_entry: &Digest) -> [u64; 3] {
+        let name = self.tag_of(b"form", canonical_entry.as_bytes());
+        [
+            name,
+            self.tag_of(b"names a form", &name.to_le_bytes()),
+            self.tag_of(b"is a form", &name.to_le_bytes()),
+        ]
+    }
+
+    fn tag_of(&self, what: &[u8], of: &[u8]) -> u64 {
+        first_word(&Digest::keyed(&self.tag_key, [what, of]))
+    }
+
+    /// [`Graph::tags`] for an answer of the *same* route.
+    pub(super) fn tags_same(&self, scope: &Digest, ask: &str, models: [&str; 2], facts: &[u64]) -> Vec<u64> {
+        let mut tags = self.tags(ask, models, facts);
+        if let Some((_, entry)) = self.canonical_of(scope, ask) {
+            tags.extend(&self.form_tags(&entry)[..2]);
+        }
+        tags
+    }
+
+    /// [`Graph::tags`] for what the *canonical* route keeps.
+    pub(super) fn tags_canonical(
+        &self,
+        canonical_entry: &Digest,
+        ask: &str,
+        models: [&str; 2],
+        facts: &[u64],
+    ) -> Vec<u64> {
+        let mut tags = self.tags(ask, models, facts);
+        tags.extend(&self.form_tags(canonical_entry)[2..]);
+        tags
+    }
+
+    /// The tags of the canonical entries that answers with these tags belong to.
+    pub(super) fn forms_named(&self, tags: &BTreeSet<u64>) -> Vec<u64> {
+        tags.iter()
+            .map(|name| name.to_le_bytes())
+            .filter(|name| tags.contains(&self.tag_of(b"names a form", name)))
+            .map(|name| self.tag_of(b"is a form", &name))
             .collect()
     }
 

@@ -8,6 +8,7 @@ mod schema;
 mod shared;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -240,6 +241,10 @@ impl Store for SqliteStore {
         self.command(|done| Command::Purge { removal, done })
     }
 
+    fn tags_of(&self, what: Purge) -> Result<BTreeSet<u64>, StoreError> {
+        self.command(|done| Command::TagsOf { what, done })
+    }
+
     fn flush(&self) -> Result<(), StoreError> {
         self.command(|done| Command::Flush { done })
     }
@@ -261,6 +266,7 @@ impl Store for SqliteStore {
             dropped: read(&counters.dropped),
             evicted: read(&counters.evicted),
             tombstones: read(&counters.tombstones),
+            untold: 0,
         }
     }
 

@@ -1,5 +1,8 @@
 //! What is written: the statements of one transaction each.
 
+use std::collections::BTreeSet;
+
+use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use zlrs_graph::{Digest, route_code};
 
@@ -121,36 +124,41 @@ pub fn write_purge(transaction: &Transaction<'_>, removal: Removal) -> rusqlite:
         write_mark(transaction, what, &text, signed(at_ms).max(marked_ms.unwrap_or(0)))?;
     }
     let newest_ms = if is_bounded { signed(at_ms) } else { i64::MAX };
-    let named = |column: &str, name: &Digest| {
-        transaction.execute(
-            &format!("DELETE FROM entries WHERE {column} = ?1 AND created_ms <= ?2"),
-            params![name.as_bytes(), newest_ms],
-        )
-    };
-    let removed = match what {
-        // The condition keeps the delete triggers running, which SQLite's truncation would skip.
-        Purge::All => transaction.execute("DELETE FROM entries WHERE created_ms <= ?1", [newest_ms])?,
-        Purge::Tenant(tenant) => named("tenant", &tenant)?,
-        Purge::Scope(scope) => named("scope", &scope)?,
-        Purge::Node(node) => named("node", &node)?,
-        Purge::Entry(key) => named("key", &key)?,
-        Purge::Tag(tag) => transaction.execute(
-            "DELETE FROM entries
-             WHERE seq IN (SELECT seq FROM tags WHERE tag = ?1) AND created_ms <= ?2",
-            params![tag.cast_signed(), newest_ms],
-        )?,
-        Purge::WrittenBefore(ms) => transaction.execute(
-            "DELETE FROM entries WHERE created_ms < ?1 AND created_ms <= ?2",
-            params![signed(ms), newest_ms],
-        )?,
-        Purge::Expired(now_ms) => transaction.execute(
-            "DELETE FROM entries WHERE expires_ms <= ?1 AND created_ms <= ?2",
-            params![signed(now_ms), newest_ms],
-        )?,
-    };
+    let (condition, value) = chosen(what);
+    let removed = transaction.execute(
+        &format!("DELETE FROM entries WHERE {condition} AND created_ms <= ?2"),
+        params![value, newest_ms],
+    )?;
     // Tells every reader that rows it knows, and bodies it holds, may be gone.
     transaction.execute("UPDATE meta SET value = value + 1 WHERE name = 'purge_epoch'", [])?;
     Ok(removed as u64)
+}
+
+/// The condition that chooses entries, over one parameter.
+fn chosen(what: Purge) -> (&'static str, Value) {
+    let name = |name: Digest| Value::Blob(name.0.to_vec());
+    match what {
+        // A condition at all keeps the delete triggers running, which SQLite's truncation would skip.
+        Purge::All => ("?1 IS NULL", Value::Null),
+        Purge::Tenant(tenant) => ("tenant = ?1", name(tenant)),
+        Purge::Scope(scope) => ("scope = ?1", name(scope)),
+        Purge::Node(node) => ("node = ?1", name(node)),
+        Purge::Entry(key) => ("key = ?1", name(key)),
+        Purge::Tag(tag) => {
+            ("seq IN (SELECT seq FROM tags WHERE tag = ?1)", Value::Integer(tag.cast_signed()))
+        }
+        Purge::WrittenBefore(ms) => ("created_ms < ?1", Value::Integer(signed(ms))),
+        Purge::Expired(now_ms) => ("expires_ms <= ?1", Value::Integer(signed(now_ms))),
+    }
+}
+
+/// The tags of the entries that a purge names.
+pub fn tags_of(connection: &Connection, what: Purge) -> rusqlite::Result<BTreeSet<u64>> {
+    let (condition, value) = chosen(what);
+    let query =
+        format!("SELECT DISTINCT tag FROM tags WHERE seq IN (SELECT seq FROM entries WHERE {condition})");
+    let mut statement = connection.prepare(&query)?;
+    statement.query_map([value], |row| Ok(row.get::<_, i64>(0)?.cast_unsigned()))?.collect()
 }
 
 /// Notes what is refused from now on.

@@ -1,6 +1,7 @@
 //! The one thread that writes. Entries come through a bounded queue and are committed in batches; tombstones,
 //! purges and flushes come through a queue of their own, are served first and answered when they are durable.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,10 +11,10 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use zlrs_graph::Digest;
 
 use super::Limits;
-use super::rows::{Removal, evict, unsigned, write_entry, write_purge, write_tombstone};
+use super::rows::{Removal, evict, tags_of, unsigned, write_entry, write_purge, write_tombstone};
 use super::schema::is_locked;
 use super::shared::{Shared, add};
-use crate::{Entry, StoreError, Written};
+use crate::{Entry, Purge, StoreError, Written};
 
 /// Entries of one commit.
 const BATCH_ENTRIES: usize = 256;
@@ -32,6 +33,7 @@ pub struct Put {
 pub enum Command {
     Tombstone { key: Digest, at_ms: u64, reason: String, done: Sender<Result<(), StoreError>> },
     Purge { removal: Removal, done: Sender<Result<u64, StoreError>> },
+    TagsOf { what: Purge, done: Sender<Result<BTreeSet<u64>, StoreError>> },
     Flush { done: Sender<Result<(), StoreError>> },
     Close,
 }
@@ -96,6 +98,10 @@ impl Writer {
                 let purged =
                     self.durable("removing entries", |transaction| write_purge(transaction, removal));
                 let _ = done.send(purged);
+            }
+            Command::TagsOf { what, done } => {
+                self.drain();
+                let _ = done.send(self.transact("reading tags", |transaction| tags_of(transaction, what)));
             }
             Command::Flush { done } => {
                 self.drain();
