@@ -155,10 +155,15 @@ def _show(found: list[Path], wanted: str | None, last: int) -> int:
     for record in rows[-last:] if last > 0 else []:
         body = record.body
         name = str(body.get("id") or body.get("decision") or "")
-        reason = body.get("reason")
-        what = f"{body.get('outcome', '')}" + (f" ({reason})" if reason else "")
-        print(f"{name}  {record.kind:<9}  {what}")
+        print(f"{name}  {record.kind:<9}  {_happened(body)}")
     return 0
+
+
+def _happened(body: dict[str, object]) -> str:
+    if body.get("kind") == "purged":
+        return f"{body.get('entries')} entries, by {body.get('what')}"
+    reason = body.get("reason")
+    return f"{body.get('outcome', '')}" + (f" ({reason})" if reason else "")
 
 
 def _explain(found: list[Path], wanted: str | None) -> int:

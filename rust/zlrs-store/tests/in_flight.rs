@@ -102,6 +102,26 @@ fn a_second_call_does_not_restore_what_was_withdrawn_meanwhile() {
 }
 
 #[test]
+fn a_purge_of_one_answer_takes_what_the_canonical_route_keeps_of_it_and_no_other() {
+    with_graphs(|graph| {
+        let wordings = ["When does order 1042 ship?", "when does order 1042 ship", "When does order 7 ship?"];
+        let asks = wordings.map(|text| Ask { text: text.into(), ..Ask::default() });
+        for ask in &asks {
+            assert_eq!(teach(&graph, ask, &answer_json(OLD), NOW_MS), "stored");
+        }
+        graph.flush().unwrap();
+        let node = asks[0].decide(&graph, NOW_MS + 10).node().unwrap();
+        let call = asks[1].decide(&graph, NOW_MS + 10);
+        assert_eq!(graph.purge(Purge::Node(node), NOW_MS + 20).unwrap(), 2);
+        assert_eq!(call.kind(), DecisionKind::Hit);
+        let left = |name| graph.stats().into_iter().find(|(other, _)| *other == name).unwrap().1;
+        assert_eq!(left("entries"), 3, "two answers, and the canonical entry of the other order");
+        assert!(kind(&graph, &asks[0], NOW_MS + 30).starts_with("miss;route=same"));
+        assert!(kind(&graph, &asks[1], NOW_MS + 30).starts_with("hit"));
+    });
+}
+
+#[test]
 fn a_purge_is_remembered_by_other_processes_and_after_opening_again() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("graph");
