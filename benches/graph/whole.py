@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import tempfile
 import time
+from pathlib import Path
 
 import aiohttp
 from report import Figure
@@ -24,8 +26,11 @@ REPEATS = 20
 
 def figures(threads: int) -> list[Figure]:
     """Every question once, then again and again."""
-    with servers.ours(resolve(MODEL), threads) as server:
-        computed, hits = asyncio.run(_asked(server.url))
+    with tempfile.TemporaryDirectory(prefix="zlrs-bench-") as folder:
+        settings = Path(folder) / "zlrs.toml"
+        settings.write_text(f'[graph]\nenabled = true\npath = "{folder}/graph"\n', encoding="utf-8")
+        with servers.ours(resolve(MODEL), threads, "--config", str(settings)) as server:
+            computed, hits = asyncio.run(_asked(server.url))
     ratio = statistics.median(computed) / statistics.median(hits)
     return [
         Figure(
