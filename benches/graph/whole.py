@@ -15,11 +15,12 @@ from serve import servers
 from zlrs.models import resolve
 
 MODEL = "qwen2.5-coder-0.5b-instruct-q4_k_m"
-TOKENS = 64
+TOKENS = 256
+"""An answer that is cut off is not kept."""
 ASKED = (
-    "What does a hash table do?", "Name the four seasons.", "How does a bicycle stay upright?",
-    "Which gases is air made of?", "Why is the sky blue?", "How is bread made?",
-    "What does a compiler do?", "How far away is the moon?",
+    "What does a hash table do?", "Name the four seasons.", "What keeps a bicycle upright?",
+    "Which gases is air made of?", "Why is the sky blue?", "What is bread made of?",
+    "What does a compiler do?", "Who wrote Hamlet?",
 )  # fmt: skip
 REPEATS = 20
 
@@ -44,14 +45,18 @@ def figures(threads: int) -> list[Figure]:
 
 
 async def _asked(url: str) -> tuple[list[float], list[float]]:
-    """Milliseconds of computed answers and of hits."""
+    """Milliseconds of computed answers and of hits.
+
+    Raises:
+        RuntimeError: A question is answered as it should not be.
+    """
     taken: dict[str, list[float]] = {"miss": [], "hit": []}
     async with aiohttp.ClientSession() as session:
         for turn in range(REPEATS + 1):
             for question in ASKED:
                 body = {
                     "model": MODEL, "max_tokens": TOKENS, "temperature": 0,
-                    "messages": [{"role": "user", "content": question}],
+                    "messages": [{"role": "user", "content": f"In one short sentence: {question}"}],
                 }  # fmt: skip
                 began = time.perf_counter()
                 async with session.post(f"{url}/v1/messages", json=body) as answer:
