@@ -66,6 +66,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
 INTRODUCTION = """# The decision graph
 
 Made by `make bench-graph`; [graph.json](graph.json) has commit, machine and every figure.
+Parts may be measured one by one; the commit is that of the last.
 
 The traffic is simulated: a request each half second, questions after Zipf's law with exponent 1.0 over 4,000
 questions of 14 families with order numbers, names and a customer's tier, each in one of some wordings. The

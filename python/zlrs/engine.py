@@ -139,11 +139,7 @@ class Engine:
         if not progress:
             return cls(options.run(None), name=name)
         with Progress(f"loading {name}", path.stat().st_size) as bar:
-
-            def report(done_bytes: int, _total_bytes: int) -> None:
-                bar.update(done_bytes)
-
-            return cls(options.run(report), name=name)
+            return cls(options.run(lambda done_bytes, _total_bytes: bar.update(done_bytes)), name=name)
 
     @property
     def name(self) -> str:

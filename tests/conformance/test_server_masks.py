@@ -200,7 +200,7 @@ async def test_what_a_verification_concludes_is_computed_beside_the_event_loop(
 
     def seen(self: Tally, *args: object, **named: object) -> object:
         concluded_by.append(threading.current_thread())
-        return report(self, *args, **named)  # type: ignore[arg-type]
+        return report(self, *args, **named)  # type: ignore[arg-type]  # handed on as they came
 
     monkeypatch.setattr(Tally, "report", seen)
     async with serving() as served:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -13,9 +12,10 @@ from types import ModuleType, SimpleNamespace
 import msgspec
 import pytest
 
+from support.scripts import SCRIPTS, load_script
 from zlrs import _core
 
-SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "device_check.py"
+SCRIPT = SCRIPTS / "device_check.py"
 
 
 class Attention(msgspec.Struct, forbid_unknown_fields=True):
@@ -133,16 +133,6 @@ class PlayedEngine:
         return
 
 
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("device_check", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["device_check"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_without_a_gpu_it_says_so_and_succeeds(tmp_path: Path) -> None:
     if _core.gpu_info()["found"] == "yes":
         pytest.skip("there is a GPU: make device-check runs on it")
@@ -158,7 +148,7 @@ def test_without_a_gpu_it_says_so_and_succeeds(tmp_path: Path) -> None:
 
 def played_script(monkeypatch: pytest.MonkeyPatch, *arguments: str, **changed: object) -> ModuleType:
     """The script with a GPU that is played."""
-    script = load_script()
+    script = load_script("device_check")
     PlayedEngine.loads, PlayedEngine.computes = [], set()
     measured = {"fused_s": 1e-5, "unfused_s": 3e-5, "exit_head_s": 4e-6, "bytes": 1e6}
     played = {

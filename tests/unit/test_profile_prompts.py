@@ -224,10 +224,10 @@ class Decodes:
 def test_speeds_are_medians_of_turns() -> None:
     asked: list[object] = []
     full, masked = Decodes([640.0, 64.0, 320.0], asked), Decodes([160.0, 640.0, 64.0], asked)
-    assert decoding_speeds(full, masked) == (200, 400)  # type: ignore[arg-type]
+    assert decoding_speeds(full, masked) == (200, 400)  # type: ignore[arg-type]  # engines that are played
     assert asked == [full, masked] * 3
     ended = Decodes([0.0] * 3, asked, tokens=1), Decodes([5.0] * 3, asked, tokens=0)
-    assert decoding_speeds(*ended) == (0, 0)  # type: ignore[arg-type]
+    assert decoding_speeds(*ended) == (0, 0)  # type: ignore[arg-type]  # engines that are played
 
 
 class Scripted:
@@ -260,22 +260,22 @@ def test_a_load_beside_the_full_model_takes_nothing_that_was_measured_on_it() ->
     [([0, 1, 2, 3, 9], 3), ([0, 1, 2, 3], 3), ([0, 9, 9], 0), ([0], 0), ([0, 1, 9, 2, 2], 1)],
 )
 def test_what_held_out_texts_refuse_is_put_back(kls: list[float], chosen: int) -> None:
-    steps = [Step(number, [], None) for number in range(len(kls))]  # type: ignore[arg-type]
+    steps = [Step(number, [], None) for number in range(len(kls))]  # type: ignore[arg-type]  # numbers stand for masks
     search = Scripted(kls)
-    found, harms = held_back(search, steps, 3.0)  # type: ignore[arg-type]
+    found, harms = held_back(search, steps, 3.0)  # type: ignore[arg-type]  # a search that is played
     assert (found, harms[0].kl_mean) == (chosen, kls[chosen])
     # From careful to daring, and not beyond the first that is refused: no second chance.
     assert search.asked == list(range(min(chosen + 2, len(kls))))
 
 
 def test_of_many_steps_some_are_tested_and_the_last_is() -> None:
-    steps = [Step(number, [], None) for number in range(301)]  # type: ignore[arg-type]
+    steps = [Step(number, [], None) for number in range(301)]  # type: ignore[arg-type]  # numbers stand for masks
     search = Scripted([0.0] * 301)
-    assert held_back(search, steps, 3.0)[0] == 300  # type: ignore[arg-type]
+    assert held_back(search, steps, 3.0)[0] == 300  # type: ignore[arg-type]  # a search that is played
     assert search.asked == sorted(set(search.asked))
     assert len(search.asked) == HELD_OUT_TESTS + 1
     refused = Scripted([0.0] * 100 + [9.0] * 201)
-    found, harms = held_back(refused, steps, 3.0)  # type: ignore[arg-type]
+    found, harms = held_back(refused, steps, 3.0)  # type: ignore[arg-type]  # a search that is played
     assert found == max(place for place in search.asked if place < 100)
     assert harms[0].kl_mean == 0
     assert [place for place in refused.asked if place >= 100] == refused.asked[-1:]

@@ -8,11 +8,11 @@ from msgspec import Meta, field
 
 from zlrs.config.section import Seconds, Section
 from zlrs.graph_settings import (  # msgspec reads them when it decodes
-    BuiltInPatterns,  # noqa: TC001
-    Canonical,  # noqa: TC001
-    Edge,  # noqa: TC001
-    PatternsOff,  # noqa: TC001
-    Preset,  # noqa: TC001
+    BuiltInPatterns,  # noqa: TC001 - msgspec reads it when it decodes
+    Canonical,  # noqa: TC001 - msgspec reads it when it decodes
+    Edge,  # noqa: TC001 - msgspec reads it when it decodes
+    PatternsOff,  # noqa: TC001 - msgspec reads it when it decodes
+    Preset,  # noqa: TC001 - msgspec reads it when it decodes
 )
 
 

@@ -1,8 +1,8 @@
 //! The decision graph, pure: eligibility, decisions, form checks. No clock and no input or output: every function
 //! here gives the same result for the same arguments.
 //!
-//! A request goes through [`check_headers`], [`check_form`] and [`check_words`] (may it be answered from the graph at all), a store
-//! gives [`LookupFacts`], and [`decide`] says what is done. An answer goes through [`storable`].
+//! A request goes through [`check_headers`], [`check_form`] and [`check_words`] (may it be answered from the graph at
+//! all), a store gives [`LookupFacts`], and [`decide`] says what is done. An answer goes through [`storable`].
 #![forbid(unsafe_code)]
 
 mod alarm;

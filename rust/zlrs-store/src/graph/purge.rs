@@ -6,8 +6,9 @@ use super::{Graph, Topic, record};
 use crate::{Purge, StoreError};
 
 impl Graph {
-    /// Removes entries; returns how many. With an answer goes what the *canonical* route keeps of it. Answers that were asked for before `now_ms` and come later are refused. The
-    /// audit log says what was named, and how many went.
+    /// Removes entries; returns how many. With an answer goes what the *canonical* route keeps of it. Answers that were
+    /// asked for before `now_ms` (Unix milliseconds) and come later are refused. The audit log says what was named, and
+    /// how many went.
     ///
     /// # Errors
     /// When the store cannot write.
